@@ -1,0 +1,7 @@
+"""Operator for distributed training jobs on Kubernetes.
+
+The data flow is the package structure, top to bottom: ``api`` (the resource) → ``plan`` (what a job's objects look like)
+→ ``lifecycle`` (what to do next) → ``kube`` (the API server) → ``controller`` (Kopf, the queue) → ``cli``.
+"""
+
+__version__ = "0.1.0"

@@ -1,0 +1,12 @@
+"""Labels on every object the operator creates. Values fit in 63 characters because names do."""
+
+JOB_NAME = "dtj.dev/job-name"
+JOB_UID = "dtj.dev/job-uid"
+ROLE = "dtj.dev/role"
+INDEX = "dtj.dev/index"
+ATTEMPT = "dtj.dev/attempt"
+TRAINER = "dtj.dev/trainer-container"
+"""On pods: the container whose end is the pod's end."""
+
+RESERVED_PREFIX = "dtj.dev/"
+"""Labels and annotations with this prefix belong to the operator; a template may not set them."""

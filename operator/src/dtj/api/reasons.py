@@ -1,0 +1,47 @@
+"""The closed set of reasons: in conditions, in ``status.reason``, in ``lastFailure`` and in events."""
+
+from enum import StrEnum
+
+
+class Reason(StrEnum):
+    """One CamelCase word that says why; the sentence stands beside it in ``message``."""
+
+    # On the way
+    ACCEPTED = "Accepted"
+    PODS_STARTING = "PodsStarting"
+    ALL_PODS_RUNNING = "AllPodsRunning"
+    SOME_PODS_FINISHED = "SomePodsFinished"
+    SUCCEEDED = "Succeeded"
+
+    # A pod waits: what a person can act on
+    UNSCHEDULABLE = "Unschedulable"
+    SCHEDULING_GATED = "SchedulingGated"
+    CONTAINER_CREATING = "ContainerCreating"
+    ERR_IMAGE_PULL = "ErrImagePull"
+    IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
+    ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
+    INVALID_IMAGE_NAME = "InvalidImageName"
+    CREATE_CONTAINER_CONFIG_ERROR = "CreateContainerConfigError"
+    CREATE_CONTAINER_ERROR = "CreateContainerError"
+    RUN_CONTAINER_ERROR = "RunContainerError"
+    INIT_CONTAINER_FAILING = "InitContainerFailing"
+
+    # The API server refuses the operator's writes
+    INVALID_SPEC = "InvalidSpec"
+    INVALID_TEMPLATE = "InvalidTemplate"
+    NAME_CONFLICT = "NameConflict"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    OPERATOR_FORBIDDEN = "OperatorForbidden"
+    NAMESPACE_TERMINATING = "NamespaceTerminating"
+    API_UNAVAILABLE = "ApiUnavailable"
+
+    # An attempt ended badly
+    NON_ZERO_EXIT = "NonZeroExit"
+    KILLED_BY_SIGNAL = "KilledBySignal"
+    OOM_KILLED = "OOMKilled"
+    CONTAINER_CANNOT_RUN = "ContainerCannotRun"
+    EVICTED = "Evicted"
+    PREEMPTED = "Preempted"
+    NODE_LOST = "NodeLost"
+    POD_DELETED = "PodDeleted"
+    POD_FAILED = "PodFailed"

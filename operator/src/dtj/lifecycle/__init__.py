@@ -1,0 +1,1 @@
+"""Pure: what to do next for a job, from (job, observed, now)."""

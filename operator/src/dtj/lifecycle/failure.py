@@ -1,0 +1,165 @@
+"""Which failure came first, and what kind it is.
+
+One worker's end takes the others with it: they lose a peer in a collective and end within the same second, which is the
+resolution of the kubelet's times. So the first to end is the cause, and among those that ended about the same time the
+one whose last words do not tell of a lost peer.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from dtj.api.reasons import Reason
+from dtj.api.spec import RuleAction
+from dtj.api.status import MAX_LAST_LINES, MAX_LINE, MAX_MESSAGE, FailureClass, LastFailure
+from dtj.lifecycle.children import ContainerStatus, ContainerTerminated, Pod
+from dtj.plan.topology import Slot, Topology
+
+SAME_MOMENT = timedelta(seconds=2)
+"""Ends this close may be cause and consequence: one second of resolution, clocks of two nodes."""
+
+SETTLING = timedelta(seconds=2)
+"""How long to wait for the cause after a failure that looks like a consequence. A kubelet looks at its containers
+once a second (generic PLEG, ``pkg/kubelet/kubelet.go``: genericPlegRelistPeriod)."""
+
+_SIGNAL_EXIT_BASE = 128
+_SIGABRT = 6
+_LOST_PEER = re.compile(
+    r"connection (closed|reset|refused|aborted)|broken pipe|socket (closed|timeout)|lost peer|heartbeat|"
+    r"gloo|nccl|distbackenderror|diststoreerror|distnetworkerror|horovodinternalerror|watchdog|unavailableerror",
+    re.IGNORECASE,
+)
+_POD_REASONS = {
+    "Evicted": (Reason.EVICTED, FailureClass.DISRUPTION),
+    "Preempting": (Reason.PREEMPTED, FailureClass.DISRUPTION),
+    "Preempted": (Reason.PREEMPTED, FailureClass.DISRUPTION),
+    "NodeLost": (Reason.NODE_LOST, FailureClass.DISRUPTION),
+    "NodeShutdown": (Reason.EVICTED, FailureClass.DISRUPTION),
+    "Terminated": (Reason.EVICTED, FailureClass.DISRUPTION),
+}
+_DISRUPTION_REASONS = {
+    "PreemptionByScheduler": Reason.PREEMPTED,
+    "DeletionByPodGC": Reason.NODE_LOST,
+    "DeletionByTaintManager": Reason.EVICTED,
+    "EvictionByEvictionAPI": Reason.EVICTED,
+    "TerminationByKubelet": Reason.EVICTED,
+}
+_CONTAINER_REASONS = {
+    "OOMKilled": (Reason.OOM_KILLED, FailureClass.OUT_OF_MEMORY),
+    "ContainerCannotRun": (Reason.CONTAINER_CANNOT_RUN, FailureClass.CONFIGURATION),
+    "StartError": (Reason.CONTAINER_CANNOT_RUN, FailureClass.CONFIGURATION),
+}
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A failed pod with what it says of its end."""
+
+    pod: Pod
+    time: datetime
+    reason: Reason
+    failure_class: FailureClass
+    message: str
+    container: ContainerStatus | None = None
+
+    @property
+    def ended(self) -> ContainerTerminated | None:
+        return self.container.state.terminated if self.container else None
+
+    @property
+    def may_be_consequence(self) -> bool:
+        """The program ended itself and its last words tell of a lost peer."""
+        ended = self.ended
+        if ended is None or self.reason not in {Reason.NON_ZERO_EXIT, Reason.KILLED_BY_SIGNAL}:
+            return False
+        return signal_of(ended) in {0, _SIGABRT} and _LOST_PEER.search(ended.message) is not None
+
+
+def root_cause(failed: Sequence[Pod], now: datetime) -> Candidate:
+    """The failure that the others followed from. ``failed`` must not be empty."""
+    candidates = sorted((candidate_of(pod, now) for pod in failed), key=lambda candidate: candidate.time)
+    last_moment = candidates[0].time + SAME_MOMENT
+    together = [candidate for candidate in candidates if candidate.time <= last_moment]
+    return min(together, key=lambda candidate: (candidate.may_be_consequence, candidate.time))
+
+
+def settling_time(cause: Candidate, now: datetime) -> timedelta:
+    """How long to wait before acting, so that the real cause can still show itself; zero when there is no need."""
+    age = now - cause.time
+    if not cause.may_be_consequence or not timedelta(0) <= age < SETTLING:
+        return timedelta(0)
+    return SETTLING - age
+
+
+def candidate_of(pod: Pod, now: datetime) -> Candidate:
+    """Classify: what Kubernetes says of the pod, then of the container, then the exit code (137 alone proves nothing)."""
+    container = _ended_badly(pod)
+    ended = container.state.terminated if container else None
+    time = ended.finished_at if ended and ended.finished_at else now
+    disruption = pod.condition("DisruptionTarget")
+    if disruption is not None and disruption.status == "True":
+        reason = _DISRUPTION_REASONS.get(disruption.reason, Reason.EVICTED)
+        return Candidate(pod, time, reason, FailureClass.DISRUPTION, disruption.message, container)
+    if pod.status.reason in _POD_REASONS:
+        reason, failure_class = _POD_REASONS[pod.status.reason]
+        return Candidate(pod, time, reason, failure_class, pod.status.message, container)
+    if container is None or ended is None:
+        message = pod.status.message or pod.status.reason or "the pod failed and no container says why"
+        return Candidate(pod, time, Reason.POD_FAILED, FailureClass.INFRASTRUCTURE, message)
+    if ended.reason in _CONTAINER_REASONS:
+        reason, failure_class = _CONTAINER_REASONS[ended.reason]
+        return Candidate(pod, time, reason, failure_class, _how_it_ended(container, ended), container)
+    reason = Reason.KILLED_BY_SIGNAL if signal_of(ended) else Reason.NON_ZERO_EXIT
+    return Candidate(pod, time, reason, FailureClass.APPLICATION, _how_it_ended(container, ended), container)
+
+
+def describe(cause: Candidate, topology: Topology, attempt: int, action: RuleAction) -> LastFailure:
+    """The record for ``status.lastFailure``."""
+    pod, ended = cause.pod, cause.ended
+    return LastFailure(
+        attempt=attempt,
+        time=cause.time,
+        failure_class=cause.failure_class,
+        reason=cause.reason,
+        message=cause.message[:MAX_MESSAGE],
+        role=pod.role,
+        index=pod.index,
+        rank=topology.node_ranks.get(Slot(pod.role, pod.index)),
+        pod=pod.name,
+        node=pod.spec.node_name or None,
+        container=cause.container.name if cause.container else None,
+        exit_code=ended.exit_code if ended else None,
+        signal=(signal_of(ended) or None) if ended else None,
+        last_lines=last_lines(ended.message) if ended else None,
+        action=action,
+    )
+
+
+def signal_of(ended: ContainerTerminated) -> int:
+    """Number of the signal that ended the process, 0 if none did. Shells and runtimes report it as 128 + number."""
+    if ended.signal:
+        return ended.signal
+    return ended.exit_code - _SIGNAL_EXIT_BASE if _SIGNAL_EXIT_BASE < ended.exit_code <= _SIGNAL_EXIT_BASE + 64 else 0
+
+
+def last_lines(text: str) -> tuple[str, ...] | None:
+    """The last lines of a termination message, within the bounds of the status; None if it holds none."""
+    lines = [line.rstrip()[-MAX_LINE:] for line in text.splitlines() if line.strip()]
+    return tuple(lines[-MAX_LAST_LINES:]) or None
+
+
+def _ended_badly(pod: Pod) -> ContainerStatus | None:
+    """The trainer container if it failed, else the first container that did, init containers included."""
+    statuses = [*pod.status.init_container_statuses, *pod.status.container_statuses]
+    if pod.trainer is not None:
+        statuses.insert(0, pod.trainer)
+    return next((status for status in statuses if status.state.terminated and status.state.terminated.exit_code), None)
+
+
+def _how_it_ended(container: ContainerStatus, ended: ContainerTerminated) -> str:
+    said = last_lines(ended.message)
+    how = f"signal {signal_of(ended)}" if signal_of(ended) else f"exit code {ended.exit_code}"
+    out_of_memory = ", out of memory" if ended.reason == "OOMKilled" else ""
+    summary = f"container {container.name} ended with {how}{out_of_memory}"
+    return f"{summary}: {said[-1]}" if said else summary

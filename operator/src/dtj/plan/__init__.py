@@ -1,0 +1,1 @@
+"""Pure: what the objects of a job look like, from its spec alone."""

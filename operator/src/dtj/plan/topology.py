@@ -1,0 +1,94 @@
+"""Who is who in a gang: roles, slots, node ranks, world size.
+
+Called by everything in ``plan`` and by ``lifecycle.observe``.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from dtj.api.names import TRAINER_CONTAINER, WORKER_ROLE
+from dtj.api.spec import JobSpec
+from dtj.plan.accelerators import accelerators
+
+_LEADING_ROLES = ("master", "chief", "launcher")
+_UNRANKED_ROLES = frozenset({"ps", "evaluator"})
+
+
+class Slot(NamedTuple):
+    """A place in the gang that one pod per attempt fills."""
+
+    role: str
+    index: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """A role with the number of its pods and their template (a PodTemplateSpec)."""
+
+    role: str
+    replicas: int
+    template: dict[str, Any]
+
+    @property
+    def ranked(self) -> bool:
+        return self.role not in _UNRANKED_ROLES
+
+
+@dataclass(frozen=True)
+class Topology:
+    """All groups, leading roles first, then the others in the order written, workers last."""
+
+    groups: tuple[Group, ...]
+    processes_per_replica: int
+
+    @cached_property
+    def slots(self) -> tuple[Slot, ...]:
+        return tuple(Slot(group.role, index) for group in self.groups for index in range(group.replicas))
+
+    @cached_property
+    def node_ranks(self) -> dict[Slot, int]:
+        """Node rank of each slot that has one: 0 … nnodes - 1."""
+        ranked = (Slot(group.role, index) for group in self._ranked() for index in range(group.replicas))
+        return {slot: rank for rank, slot in enumerate(ranked)}
+
+    @property
+    def nnodes(self) -> int:
+        """Number of ranked pods, what launchers call nodes."""
+        return len(self.node_ranks)
+
+    @property
+    def world_size(self) -> int:
+        """Number of training processes."""
+        return self.nnodes * self.processes_per_replica
+
+    @cached_property
+    def rank_zero(self) -> Slot:
+        return next(iter(self.node_ranks))
+
+    def group(self, role: str) -> Group:
+        return next(group for group in self.groups if group.role == role)
+
+    def _ranked(self) -> Iterator[Group]:
+        return (group for group in self.groups if group.ranked)
+
+
+def topology_of(spec: JobSpec) -> Topology:
+    groups = [Group(role.name, role.replicas, role.template) for role in spec.roles or ()]
+    groups.sort(key=lambda group: group.role not in _LEADING_ROLES)
+    groups.append(Group(WORKER_ROLE, spec.replicas, spec.template))
+    return Topology(tuple(groups), processes_per_replica(spec))
+
+
+def processes_per_replica(spec: JobSpec) -> int:
+    """As written, else one for each accelerator of the trainer container, else one."""
+    if spec.processes_per_replica is not None:
+        return spec.processes_per_replica
+    return sum(accelerators(trainer_container(spec.template)).values()) or 1
+
+
+def trainer_container(template: dict[str, Any]) -> dict[str, Any]:
+    """The container named ``trainer``, else the first."""
+    containers: list[dict[str, Any]] = template["spec"]["containers"]
+    return next((container for container in containers if container.get("name") == TRAINER_CONTAINER), containers[0])

@@ -1,0 +1,99 @@
+"""What the operator itself refuses: mistakes that the API server cannot see, or that an older CRD let through.
+
+Called by ``lifecycle.decide`` before an attempt begins. All mistakes of a job are reported at once.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from dtj.api import labels, names
+from dtj.api.job import DistributedTrainingJob
+from dtj.api.spec import Framework, JobSpec
+from dtj.plan.frameworks import WIRINGS
+from dtj.plan.pods import SHARED_MEMORY_VOLUME, is_reserved_variable
+from dtj.plan.topology import processes_per_replica, topology_of, trainer_container
+
+_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "sh", "bash"})
+_PYTHON_LAUNCHER_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
+
+
+@dataclass(frozen=True)
+class Mistake:
+    """A wrong field and a sentence that says what would be right."""
+
+    field: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.field}: {self.message}"
+
+
+def mistakes_in(job: DistributedTrainingJob) -> tuple[Mistake, ...]:
+    return tuple(_mistakes(job))
+
+
+def _mistakes(job: DistributedTrainingJob) -> Iterator[Mistake]:
+    spec = job.spec
+    if spec.framework not in WIRINGS:
+        known = ", ".join(WIRINGS)
+        yield Mistake("spec.framework", f"this version does not run {spec.framework} yet; it runs {known}")
+        return
+    if not spec.template.get("spec", {}).get("containers"):
+        yield Mistake("spec.template.spec.containers", "at least one container is needed")
+        return
+    yield from _name_too_long(job)
+    yield from _template_mistakes(spec, "spec.template", spec.template)
+    for index, role in enumerate(spec.roles or ()):
+        yield from _template_mistakes(spec, f"spec.roles[{index}].template", role.template)
+    yield from _processes_without_launcher(spec)
+
+
+def _name_too_long(job: DistributedTrainingJob) -> Iterator[Mistake]:
+    longest = max(
+        (names.pod_name(job.metadata.name, role, index, names.MAX_ATTEMPT) for role, index in topology_of(job.spec).slots),
+        key=len,
+    )
+    if len(longest) > names.MAX_LABEL_LENGTH:
+        room = names.MAX_LABEL_LENGTH - (len(longest) - len(job.metadata.name))
+        yield Mistake(
+            "metadata.name",
+            f"the name has {len(job.metadata.name)} characters; pod names such as {longest} leave room for {room}",
+        )
+
+
+def _template_mistakes(spec: JobSpec, path: str, template: dict[str, Any]) -> Iterator[Mistake]:
+    for label in (template.get("metadata") or {}).get("labels") or {}:
+        if label.startswith(labels.RESERVED_PREFIX):
+            yield Mistake(f"{path}.metadata.labels", f"{label} belongs to the operator; choose another prefix")
+    if any(volume.get("name") == SHARED_MEMORY_VOLUME for volume in template["spec"].get("volumes") or []):
+        yield Mistake(f"{path}.spec.volumes", f"the name {SHARED_MEMORY_VOLUME} belongs to the operator")
+    trainer = trainer_container(template)
+    for variable in trainer.get("env") or []:
+        if is_reserved_variable(spec.framework, variable["name"]):
+            yield Mistake(
+                f"{path}.spec.containers[{trainer['name']}].env",
+                f"{variable['name']} is set by the operator; remove it",
+            )
+
+
+def _processes_without_launcher(spec: JobSpec) -> Iterator[Mistake]:
+    """Several processes in a pod need something that starts them; a plain command would be one process of many ranks."""
+    count = processes_per_replica(spec)
+    if spec.framework is not Framework.PYTORCH or count == 1 or _starts_several(trainer_container(spec.template)):
+        return
+    asked = "spec.processesPerReplica" if spec.processes_per_replica is not None else "its accelerators"
+    yield Mistake(
+        "spec.template.spec.containers[].command",
+        f"{count} processes per replica (from {asked}) need a launcher: start the command with torchrun, "
+        "or set spec.processesPerReplica to 1",
+    )
+
+
+def _starts_several(trainer: dict[str, Any]) -> bool:
+    """An image's own entry point is trusted to know; a written command must be a launcher or a shell."""
+    command = [str(word) for word in [*(trainer.get("command") or []), *(trainer.get("args") or [])]]
+    if not trainer.get("command"):
+        return True
+    return PurePosixPath(command[0]).name in _LAUNCHERS or any(word in _PYTHON_LAUNCHER_MODULES for word in command)

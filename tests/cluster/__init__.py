@@ -1,0 +1,1 @@
+"""A real Kubernetes on one Linux machine: build, up, load, down (see README.md beside this file)."""
