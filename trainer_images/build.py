@@ -234,10 +234,8 @@ def check_machine() -> None:
 
 
 def show(store: Store) -> None:
-    seen: set[str] = set()
     for reference, manifest in sorted(oci_layout.references(store.layout).items()):
         sizes = oci_layout.layers(store.layout, manifest)
-        seen.update(sizes)
         print(f"{reference}: {sum(sizes.values()) / 1e6:.0f} MB in {len(sizes)} layers")
     print(f"layout: {store.layout}")
 

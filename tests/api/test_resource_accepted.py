@@ -26,7 +26,7 @@ CHANGES: dict[str, dict[str, Any]] = {
     },
     "a trainer container that is not the first": {
         "spec.template.spec.containers": [
-            {"name": "helper", "image": "a", "restartPolicy": "Always", "env": [{"name": "DTJ_X", "value": "1"}]},
+            {"name": "sidecar", "image": "a", "restartPolicy": "Always", "env": [{"name": "DTJ_X", "value": "1"}]},
             {"name": "trainer", "image": "b"},
         ]
     },

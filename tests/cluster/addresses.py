@@ -39,7 +39,9 @@ def free_block(taken: Iterable[str]) -> str:
         block = ipaddress.IPv4Network((start, BLOCK_PREFIX))
         if not any(block.overlaps(other) for other in occupied):
             return str(block)
-    raise BedError(f"no free /{BLOCK_PREFIX} block in {PRIVATE} found in {ATTEMPTS} attempts: too many routes overlap it")
+    raise BedError(
+        f"no free /{BLOCK_PREFIX} block in {PRIVATE} found in {ATTEMPTS} attempts: too many routes overlap it"
+    )
 
 
 def _is_free(port: int) -> bool:
@@ -54,7 +56,11 @@ def _is_free(port: int) -> bool:
 
 def _routes() -> list[ipaddress.IPv4Network]:
     listed = subprocess.run(
-        ["ip", "-4", "-json", "route", "show", "table", "all"], check=True, text=True, capture_output=True, timeout=IP_TIMEOUT
+        ["ip", "-4", "-json", "route", "show", "table", "all"],
+        check=True,
+        text=True,
+        capture_output=True,
+        timeout=IP_TIMEOUT,
     )
     destinations = {route["dst"] for route in json.loads(listed.stdout)} - {"default"}
     return [ipaddress.IPv4Network(destination) for destination in destinations]

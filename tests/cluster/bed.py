@@ -136,6 +136,7 @@ def load(path: Path, names: Sequence[str] = ()) -> None:
 def stop_node(name: str, node_name: str) -> None:
     """Kill one node of a running bed as a power cut would; its files stay."""
     with _changing(name) as known:
+        known.node_number(node_name)  # refuses a name that is none
         known.stopped_nodes = sorted({*known.stopped_nodes, node_name})
         node.stop(known, node_name)
 
@@ -145,9 +146,10 @@ def start_node(name: str, node_name: str) -> None:
     with _changing(name) as known:
         if node_name not in known.stopped_nodes:
             return
+        before = node.last_report(known, node_name)
         node.start(known, node_name)
         known.stopped_nodes.remove(node_name)
-        node.wait_ready(known, [node_name])
+        node.wait_ready(known, node_name, since=before)
 
 
 def describe(name: str) -> list[str]:
@@ -218,7 +220,8 @@ def _start_nodes(mine: State) -> None:
     for name in mine.node_names:
         node.start(mine, name)
     dns.start(mine)
-    node.wait_ready(mine, mine.node_names)
+    for name in mine.node_names:
+        node.wait_ready(mine, name)
     say(f"  {'nodes ready':<44} {time.monotonic() - began:6.1f} s")
 
 

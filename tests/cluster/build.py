@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster import locking, paths
+from tests.cluster import locking, paths, state
 from tests.cluster.console import say, step
 from tests.cluster.errors import BedError
 
@@ -23,6 +23,7 @@ LINKER_VARIABLES = {
     "k8s.io/component-base/version.gitVersion": KUBERNETES_VERSION,
     "k8s.io/component-base/version.gitMajor": KUBERNETES_VERSION.removeprefix("v").split(".")[0],
     "k8s.io/component-base/version.gitMinor": KUBERNETES_VERSION.removeprefix("v").split(".")[1],
+    "k8s.io/component-base/version.gitCommit": "unknown",
     "k8s.io/component-base/version.gitTreeState": "clean",
     "k8s.io/client-go/pkg/version.gitVersion": KUBERNETES_VERSION,
     "helm.sh/helm/v4/internal/version.version": HELM_VERSION,
@@ -99,6 +100,8 @@ def build(parts: Iterable[Part] = PARTS) -> None:
             go = _go()
             with step(f"build {part.name}"):
                 _compile(go, part)
+        if not state.all_states():
+            _remove_outdated()
 
 
 def _compile(go: str, part: Part) -> None:
@@ -122,6 +125,14 @@ def _compile(go: str, part: Part) -> None:
         for link in part.links:
             (output / link).symlink_to(part.programs[0])
         output.rename(target)
+
+
+def _remove_outdated() -> None:
+    """Delete what was built from other inputs; only called while no bed could still need it."""
+    current = {part.directory() for part in PARTS}
+    for directory in paths.binaries_dir().iterdir():
+        if directory not in current and directory.is_dir():
+            shutil.rmtree(directory)
 
 
 def _go() -> str:

@@ -44,7 +44,9 @@ class Authority:
         """Make the authority and the key that signs the service accounts' tokens."""
         self.directory.mkdir(mode=0o700, parents=True)
         (self.directory / "openssl.cnf").write_text(CONFIGURATION)
-        self._request("ca", "/CN=dtj-bed", ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign"])
+        self._request(
+            "ca", "/CN=dtj-bed", ["basicConstraints=critical,CA:TRUE", "keyUsage=critical,keyCertSign,cRLSign"]
+        )
         # The API server reads its token keys in this older form only, which genpkey does not write.
         _openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", str(self.service_account_key))
 
@@ -64,8 +66,12 @@ class Authority:
         document = {
             "apiVersion": "v1",
             "kind": "Config",
-            "clusters": [{"name": "bed", "cluster": {"server": server, "certificate-authority": str(self.own.certificate)}}],
-            "users": [{"name": user, "user": {"client-certificate": str(mine.certificate), "client-key": str(mine.key)}}],
+            "clusters": [
+                {"name": "bed", "cluster": {"server": server, "certificate-authority": str(self.own.certificate)}}
+            ],
+            "users": [
+                {"name": user, "user": {"client-certificate": str(mine.certificate), "client-key": str(mine.key)}}
+            ],
             "contexts": [{"name": "bed", "context": {"cluster": "bed", "user": user}}],
             "current-context": "bed",
         }

@@ -2,7 +2,7 @@
 
 import contextlib
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests.cluster.errors import BedError
@@ -20,7 +20,11 @@ def group(layout: Layout, node: str) -> str:
 
 
 def create(layout: Layout, node: str) -> None:
-    """Make the node's group in every hierarchy; one that is there already is kept."""
+    """Make the node's group in every hierarchy.
+
+    What a killed node left is deleted first: kubelet would look for the owner of each group, seconds for every one.
+    """
+    _remove([hierarchy / _top(layout) / node for hierarchy in _hierarchies()])
     for hierarchy in _hierarchies():
         above = hierarchy
         for part in (_top(layout), node):
@@ -34,11 +38,14 @@ def create(layout: Layout, node: str) -> None:
 
 def remove(layout: Layout) -> None:
     """Delete the bed's groups; raise BedError when something still runs in one after a while."""
-    tops = [hierarchy / _top(layout) for hierarchy in _hierarchies()]
+    _remove([hierarchy / _top(layout) for hierarchy in _hierarchies()])
+
+
+def _remove(tops: Sequence[Path]) -> None:
     deadline = time.monotonic() + REMOVE_SECONDS
-    while any([_remove_tree(top) for top in tops]):
+    while remaining := [top for top in tops if not _is_removed(top)]:
         if time.monotonic() > deadline:
-            raise BedError(f"control groups of the bed are still in use: {', '.join(str(t) for t in tops if t.exists())}")
+            raise BedError(f"control groups are still in use: {', '.join(map(str, remaining))}")
         time.sleep(POLL_SECONDS)
 
 
@@ -69,13 +76,13 @@ def _inherit(origin: Path, target: Path) -> None:
         target.write_text(origin.read_text())
 
 
-def _remove_tree(top: Path) -> bool:
-    """Delete as much of a group's tree as is empty; return whether something is left."""
+def _is_removed(top: Path) -> bool:
+    """Delete as much of a group's tree as is empty; return whether nothing is left."""
     if not top.exists():
-        return False
+        return True
     for directory in sorted((d for d in top.rglob("*") if d.is_dir()), key=lambda d: -len(d.parts)):
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # busy still, or gone by itself
             directory.rmdir()
     with contextlib.suppress(OSError):
         top.rmdir()
-    return top.exists()
+    return not top.exists()

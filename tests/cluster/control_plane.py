@@ -81,7 +81,11 @@ def _etcd(state: State) -> list[str]:
 
 
 def _apiserver(state: State, authority: Authority) -> list[str]:
-    names = ["localhost", "kubernetes", *(f"kubernetes.default{suffix}" for suffix in ("", ".svc", ".svc.cluster.local"))]
+    names = [
+        "localhost",
+        "kubernetes",
+        *(f"kubernetes.default{suffix}" for suffix in ("", ".svc", ".svc.cluster.local")),
+    ]
     serving = authority.server("kube-apiserver", [LOOPBACK, state.host_address, state.kubernetes_service], names)
     to_kubelets = authority.client("kube-apiserver-kubelet-client", ADMIN_GROUP)
     arguments = [

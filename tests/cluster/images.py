@@ -32,6 +32,11 @@ LOCK_SECONDS = 1800.0
 START_SECONDS = 30.0
 COPY_SECONDS = 300.0
 PIPE = subprocess.PIPE
+# Whatever its configuration says, containerd makes a directory below /run: let it be one that goes away.
+ISOLATED = (
+    *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
+    *("sh", "-c", 'mount -t tmpfs tmpfs /run && exec "$@"', "sh"),
+)
 
 
 @dataclass(frozen=True)
@@ -126,9 +131,8 @@ def _seed_daemon(root: Path) -> Iterator[Ctr]:
         configuration = Path(temporary) / "containerd.toml"
         configuration.write_text(containerd.store_configuration(daemon))
         program = str(build.CONTAINERD.directory() / "containerd")
-        isolated = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
         log = Path(temporary) / "containerd.log"
-        process = processes.start("containerd", [*isolated, program, "--config", str(configuration)], log)
+        process = processes.start("containerd", [*ISOLATED, program, "--config", str(configuration)], log)
         try:
             ctr = Ctr(daemon.socket)
             processes.wait_until(ctr.is_serving, what="the image store", timeout=START_SECONDS, watched={process: log})

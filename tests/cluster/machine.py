@@ -6,7 +6,6 @@ it ends every process, mount and interface of the node: the kernel takes them aw
 
 import json
 import os
-import signal
 import socket
 import subprocess
 import sys
@@ -17,6 +16,7 @@ from typing import Any
 NODE = "/run/node"
 PRIVATE_TREES = ("/etc", "/opt", "/var")
 RESTART_SECONDS = 1.0
+POLL_SECONDS = 0.02
 COMMAND_SECONDS = 30.0
 # What kubelet would otherwise write into the kernel of the whole machine; it leaves alone what already reads like this.
 KUBELET_SYSCTLS = {
@@ -35,7 +35,8 @@ def main() -> None:
         sys.exit("no configuration: the command that started this node has gone")
     prepare_files(configuration)
     prepare_network(configuration)
-    supervise(configuration["daemons"], configuration["path"])
+    os.environ.update({"PATH": configuration["path"], "TMPDIR": "/run/tmp", "HOME": "/run"})
+    supervise(configuration["daemons"], Path(configuration["runtime_socket"]))
 
 
 def prepare_files(configuration: dict[str, Any]) -> None:
@@ -79,18 +80,26 @@ def prepare_network(configuration: dict[str, Any]) -> None:
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
-def supervise(daemons: dict[str, list[str]], path: str) -> None:
+def supervise(daemons: dict[str, list[str]], runtime_socket: Path) -> None:
     """Start the daemons, and again whenever one ends; wait for every orphan. Ends only by being killed."""
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    os.environ.update({"PATH": path, "TMPDIR": "/run/tmp", "HOME": "/run"})
-    running = {start(name, command): name for name, command in daemons.items()}
+    running: dict[int, str] = {}
+    for name, command in daemons.items():
+        running[start(name, command)] = name
+        # The first is the container runtime, without which kubelet gives up at once.
+        wait_for(runtime_socket)
     while True:
         pid, status = os.wait()
-        name = running.pop(pid, None)
-        if name is not None:
+        name = running.pop(pid, "")
+        if name:
             print(f"{name} ended with wait status {status}; starting it again", flush=True)
             time.sleep(RESTART_SECONDS)
             running[start(name, daemons[name])] = name
+
+
+def wait_for(path: Path) -> None:
+    deadline = time.monotonic() + COMMAND_SECONDS
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(POLL_SECONDS)
 
 
 def start(name: str, command: list[str]) -> int:

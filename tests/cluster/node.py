@@ -4,7 +4,6 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +34,7 @@ def prepare(state: State, name: str) -> None:
     _write(directory / "kube-proxy.json", _proxy_configuration(state, name))
     _write(directory / "cni" / "10-pods.conflist", _pod_network(state, name))
     (directory / "resolv.conf").write_text(_resolver(state))
-    (directory / "containerd.toml").write_text(
-        containerd.node_configuration(RUNTIME, cni_configuration=INSIDE / "cni")
-    )
+    (directory / "containerd.toml").write_text(containerd.node_configuration(RUNTIME, cni_configuration=INSIDE / "cni"))
     images.give_copy(directory / "containerd", directory)
 
 
@@ -48,7 +45,9 @@ def start(state: State, name: str) -> None:
     reading, writing = os.pipe()
     try:
         with os.fdopen(writing, "w") as instructions:
-            unshare = processes.spawn([*NAMESPACES, sys.executable, "-I", machine.__file__], log, standard_input=reading)
+            unshare = processes.spawn(
+                [*NAMESPACES, sys.executable, "-I", machine.__file__], log, standard_input=reading
+            )
             first = _first_process(unshare, log)
             state.keep(processes.identify(name, first, log))
             network.connect(state, name, first)
@@ -64,20 +63,25 @@ def stop(state: State, name: str) -> None:
         processes.kill([running])
 
 
-def wait_ready(state: State, names: Sequence[str]) -> None:
-    """Wait until the nodes are Ready, then advertise their GPUs."""
-    api = ApiClient(state.layout.kubeconfig)
-    watched = {
-        process: state.layout.node(name) / "logs" / f"{daemon}.log"
-        for name in names
-        for daemon in ("kubelet",)
-        if (process := state.process(name)) is not None
-    }
-    for name in names:
-        processes.wait_until(
-            lambda name=name: _is_ready(api, name), what=f"{name} Ready", timeout=READY_SECONDS, watched=watched
-        )
-        _advertise_gpus(api, name, state.gpus_per_node)
+def last_report(state: State, name: str) -> str | None:
+    """Return the time at which the node last said that it was Ready, None if it did not."""
+    found = ApiClient(state.layout.kubeconfig).get(f"/api/v1/nodes/{name}")
+    conditions = found["status"].get("conditions", []) if found else []
+    ready = (c for c in conditions if c["type"] == "Ready" and c["status"] == "True")
+    return next((str(c["lastHeartbeatTime"]) for c in ready), None)
+
+
+def wait_ready(state: State, name: str, *, since: str | None = None) -> None:
+    """Wait until a node reports that it is Ready, after the report of time `since`; then advertise its GPUs."""
+    process = state.process(name)
+    log = state.layout.node(name) / "logs" / "kubelet.log"
+    processes.wait_until(
+        lambda: last_report(state, name) not in (None, since),
+        what=f"{name} Ready",
+        timeout=READY_SECONDS,
+        watched={process: log} if process is not None else {},
+    )
+    _advertise_gpus(ApiClient(state.layout.kubeconfig), name, state.gpus_per_node)
 
 
 def store(state: State, name: str) -> images.Store:
@@ -88,12 +92,6 @@ def store(state: State, name: str) -> images.Store:
     enter = ("nsenter", f"--target={process.pid}", "--mount")
     ctr = containerd.Ctr(RUNTIME.socket, enter)
     return images.Store(f"bed {state.name}, {name}", state.layout.node(name), lambda: contextlib.nullcontext(ctr))
-
-
-def _is_ready(api: ApiClient, name: str) -> bool:
-    found = api.get(f"/api/v1/nodes/{name}")
-    conditions = found["status"].get("conditions", []) if found else []
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def _advertise_gpus(api: ApiClient, name: str, count: int) -> None:
@@ -127,6 +125,7 @@ def _instructions(state: State, name: str) -> dict[str, Any]:
         "address": f"{state.node_address(name)}/{state.node_network.prefixlen}",
         "routes": services | others,
         "path": ":".join([*programs, requirements.SYSTEM_PATH]),
+        "runtime_socket": str(RUNTIME.socket),
         "daemons": {
             "containerd": ["containerd", "--config", f"{INSIDE}/containerd.toml"],
             "kubelet": [
@@ -169,7 +168,12 @@ def _kubelet_configuration(state: State, name: str, authority: Authority) -> dic
         "maxPods": 110,
         "serializeImagePulls": False,
         # The disk is the whole machine's: how full it is says nothing about this node.
-        "evictionHard": {"memory.available": "100Mi", "nodefs.available": "0%", "nodefs.inodesFree": "0%", "imagefs.available": "0%"},
+        "evictionHard": {
+            "memory.available": "100Mi",
+            "nodefs.available": "0%",
+            "nodefs.inodesFree": "0%",
+            "imagefs.available": "0%",
+        },
         "imageGCHighThresholdPercent": 100,
     }
 

@@ -120,7 +120,9 @@ def read_archive(archive: Path) -> dict[str, str]:
                 found[full_name(name)] = descriptor["digest"]
         return found
     if documents["manifest.json"] is not None:
-        return {full_name(tag): entry["Config"] for entry in documents["manifest.json"] for tag in entry["RepoTags"] or ()}
+        return {
+            full_name(tag): entry["Config"] for entry in documents["manifest.json"] for tag in entry["RepoTags"] or ()
+        }
     raise BedError(f"{archive} is no image archive: it has neither index.json nor manifest.json")
 
 

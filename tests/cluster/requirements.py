@@ -58,7 +58,9 @@ def missing(*, nodes: bool) -> dict[str, str]:
 def check(*, nodes: bool) -> None:
     """Raise BedError when this machine or this user cannot run a bed (with nodes or only a control plane)."""
     if nodes and os.geteuid() != 0:
-        raise BedError("a bed with nodes needs root (namespaces, links, cgroups): run this command as root, with sudo -E")
+        raise BedError(
+            "a bed with nodes needs root (namespaces, links, cgroups): run this command as root, with sudo -E"
+        )
     lacking = missing(nodes=nodes)
     if lacking:
         packages = " ".join(sorted(set(lacking.values())))
@@ -81,7 +83,12 @@ def install() -> None:
     for arguments in (["update", "-q"], ["install", "-q", "-y", "--no-install-recommends", *packages]):
         with step(f"install packages: apt-get {arguments[0]}"):
             done = subprocess.run(
-                ["apt-get", *arguments], env=environment, check=False, text=True, capture_output=True, timeout=APT_TIMEOUT
+                ["apt-get", *arguments],
+                env=environment,
+                check=False,
+                text=True,
+                capture_output=True,
+                timeout=APT_TIMEOUT,
             )
         if done.returncode != 0:
             raise BedError(f"apt-get {' '.join(arguments)} failed:\n{done.stderr.strip() or done.stdout.strip()}")

@@ -142,7 +142,9 @@ class State:
 def check_name(name: str) -> str:
     """Return `name` if it can be a bed's; raise BedError otherwise."""
     if not NAME_PATTERN.fullmatch(name):
-        raise BedError(f"--name {name!r}: use at most 30 lower-case letters, digits and dashes, such as {DEFAULT_NAME!r}")
+        raise BedError(
+            f"--name {name!r}: use at most 30 lower-case letters, digits and dashes, such as {DEFAULT_NAME!r}"
+        )
     return name
 
 

@@ -19,6 +19,8 @@ WORTHWHILE = 1 << 20
 
 # The three records of a 64-bit little-endian ELF file, as in elf(5).
 HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+SEGMENTS_AT, SECTIONS_AT, SEGMENT_COUNT, SECTION_COUNT, NAMES_INDEX = 5, 6, 10, 12, 13
+"""Positions of the header's fields."""
 SEGMENT = struct.Struct("<IIQQQQQQ")
 SECTION = struct.Struct("<IIQQQQIIQQ")
 PT_LOAD, PT_NOTE, SHT_NOBITS = 1, 4, 8
@@ -85,43 +87,57 @@ def without(segments: list[Segment], start: int, end: int) -> Iterator[Segment]:
             yield segment
 
 
+def headers(file: BinaryIO) -> tuple[list[int], list[Segment], list[Section]]:
+    """The ELF header's fields, and the two tables that it points to."""
+    header = list(HEADER.unpack(read_at(file, 0, HEADER.size)))
+    segments = read_at(file, header[SEGMENTS_AT], header[SEGMENT_COUNT] * SEGMENT.size)
+    sections = read_at(file, header[SECTIONS_AT], header[SECTION_COUNT] * SECTION.size)
+    return (
+        header,
+        [Segment(*fields) for fields in SEGMENT.iter_unpack(segments)],
+        [Section(*fields) for fields in SECTION.iter_unpack(sections)],
+    )
+
+
+def gpu_code(file: BinaryIO, sections: list[Section], names: Section) -> Section | None:
+    """The section with the GPU code, when there is enough of it to be worth a rewrite."""
+    text = read_at(file, names.offset, names.size)
+    for section in sections:
+        named = text[section.name :].partition(b"\0")[0] == GPU_CODE
+        if named and section.type != SHT_NOBITS and section.size >= WORTHWHILE:
+            return section
+    return None
+
+
 def drop_gpu_code(path: Path) -> int:
     """Rewrite the library without its GPU code; the bytes saved, 0 when there is nothing worth it."""
+    smaller = path.with_name(path.name + ".smaller")
     with path.open("rb") as file:
-        header = list(HEADER.unpack(read_at(file, 0, HEADER.size)))
-        segment_at, section_at, segment_count, section_count, names_index = (header[i] for i in (5, 6, 10, 12, 13))
-        segments = [
-            Segment(*fields) for fields in SEGMENT.iter_unpack(read_at(file, segment_at, segment_count * SEGMENT.size))
-        ]
-        sections = [
-            Section(*fields) for fields in SECTION.iter_unpack(read_at(file, section_at, section_count * SECTION.size))
-        ]
-        names = read_at(file, sections[names_index].offset, sections[names_index].size)
-        code = [s for s in sections if names[s.name :].partition(b"\0")[0] == GPU_CODE]
-        if not code or code[0].size < WORTHWHILE:
+        header, segments, sections = headers(file)
+        code = gpu_code(file, sections, sections[header[NAMES_INDEX]])
+        if code is None:
             return 0
-        start = -(-code[0].offset // PAGE) * PAGE
-        end = (code[0].offset + code[0].size) // PAGE * PAGE
+        start = -(-code.offset // PAGE) * PAGE
+        end = (code.offset + code.size) // PAGE * PAGE
+        saved = end - start
         kept = list(without(segments, start, end))
-        if len(kept) > segment_count:
+        if len(kept) > len(segments):
             raise ValueError(f"{path}: no room in the program header table")
-        smaller = path.with_name(path.name + ".smaller")
+        moved = [
+            s._replace(type=SHT_NOBITS) if s is code else s._replace(offset=s.offset - saved * (s.offset >= end))
+            for s in sections
+        ]
+        header[SEGMENT_COUNT] = len(kept)
+        header[SECTIONS_AT] -= saved * (header[SECTIONS_AT] >= end)
         with smaller.open("wb") as target:
             copy(file, target, 0, start)
             copy(file, target, end, path.stat().st_size)
-            cut = end - start
-            header[6] -= cut if section_at >= end else 0
-            header[10] = len(kept)
             write_at(target, 0, HEADER.pack(*header))
-            write_at(target, segment_at, b"".join(SEGMENT.pack(*s) for s in kept))
-            moved = [
-                s._replace(type=SHT_NOBITS) if s is code[0] else s._replace(offset=s.offset - cut * (s.offset >= end))
-                for s in sections
-            ]
-            write_at(target, header[6], b"".join(SECTION.pack(*s) for s in moved))
+            write_at(target, header[SEGMENTS_AT], b"".join(SEGMENT.pack(*s) for s in kept))
+            write_at(target, header[SECTIONS_AT], b"".join(SECTION.pack(*s) for s in moved))
     smaller.chmod(path.stat().st_mode)
     smaller.replace(path)
-    return end - start
+    return saved
 
 
 def copy(source: BinaryIO, target: BinaryIO, start: int, end: int) -> None:

@@ -1,6 +1,6 @@
 """Operator for distributed training jobs on Kubernetes.
 
-The data flow is the package structure, top to bottom: ``api`` (the resource) → ``plan`` (what a job's objects look like)
+The data flow is the package structure: ``api`` (the resource) → ``plan`` (what the objects of a job look like)
 → ``lifecycle`` (what to do next) → ``kube`` (the API server) → ``controller`` (Kopf, the queue) → ``cli``.
 """
 

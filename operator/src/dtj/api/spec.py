@@ -86,7 +86,7 @@ class Role(Value):
     template: PodTemplate = Field(
         description=(
             "The pod of this role, written as in a Deployment or a Job. The container named trainer (else the first) "
-            "runs the training; the others are its helpers."
+            "runs the training; the others are sidecars."
         )
     )
 
@@ -210,7 +210,7 @@ class Progress(Value):
 
 
 class Agent(Value):
-    """The small helper that watches the training from inside its container."""
+    """The small program that watches the training from inside its container."""
 
     mode: AgentMode | None = Field(
         default=None,
@@ -324,5 +324,5 @@ class JobSpec(Value):
         default=None, description="How the progress of the training is read. This version can't read it yet."
     )
     agent: Agent | None = Field(
-        default=None, description="The helper inside the trainer container that reads the progress."
+        default=None, description="The small program inside the trainer container that reads the progress."
     )

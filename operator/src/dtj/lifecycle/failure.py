@@ -93,7 +93,7 @@ def settling_time(cause: Candidate, now: datetime) -> timedelta:
 
 
 def candidate_of(pod: Pod, now: datetime) -> Candidate:
-    """Classify: what Kubernetes says of the pod, then of the container, then the exit code (137 alone proves nothing)."""
+    """Classify by what is said of the pod, then of the container, then by exit code: 137 alone proves nothing."""
     container = _ended_badly(pod)
     ended = container.state.terminated if container else None
     time = ended.finished_at if ended and ended.finished_at else now
@@ -101,6 +101,9 @@ def candidate_of(pod: Pod, now: datetime) -> Candidate:
     if disruption is not None and disruption.status == "True":
         reason = _DISRUPTION_REASONS.get(disruption.reason, Reason.EVICTED)
         return Candidate(pod, time, reason, FailureClass.DISRUPTION, disruption.message, container)
+    if pod.terminating:
+        message = f"pod {pod.name} was deleted by somebody else while its job was running"
+        return Candidate(pod, time, Reason.POD_DELETED, FailureClass.DISRUPTION, message, container)
     if pod.status.reason in _POD_REASONS:
         reason, failure_class = _POD_REASONS[pod.status.reason]
         return Candidate(pod, time, reason, failure_class, pod.status.message, container)

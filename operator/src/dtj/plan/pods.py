@@ -6,8 +6,8 @@ What differs from pod to pod of a role is its name, labels and variables; everyt
 from collections.abc import Callable
 from typing import Any
 
-from dtj.api import labels, names
 from dtj.api import environment as env
+from dtj.api import labels, names
 from dtj.api.job import DistributedTrainingJob
 from dtj.plan.accelerators import accelerators
 from dtj.plan.frameworks import WIRINGS, common

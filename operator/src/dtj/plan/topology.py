@@ -6,7 +6,7 @@ Called by everything in ``plan`` and by ``lifecycle.observe``.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from dtj.api.names import TRAINER_CONTAINER, WORKER_ROLE
 from dtj.api.spec import JobSpec
@@ -16,7 +16,8 @@ _LEADING_ROLES = ("master", "chief", "launcher")
 _UNRANKED_ROLES = frozenset({"ps", "evaluator"})
 
 
-class Slot(NamedTuple):
+@dataclass(frozen=True, order=True, slots=True)
+class Slot:
     """A place in the gang that one pod per attempt fills."""
 
     role: str

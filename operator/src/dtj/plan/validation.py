@@ -16,7 +16,9 @@ from dtj.plan.pods import SHARED_MEMORY_VOLUME, is_reserved_variable
 from dtj.plan.topology import processes_per_replica, topology_of, trainer_container
 
 _LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "sh", "bash"})
-_PYTHON_LAUNCHER_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
+_PYTHON_LAUNCHER_MODULES = frozenset(
+    {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"}
+)
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,9 @@ def _mistakes(job: DistributedTrainingJob) -> Iterator[Mistake]:
 
 
 def _name_too_long(job: DistributedTrainingJob) -> Iterator[Mistake]:
+    slots = topology_of(job.spec).slots
     longest = max(
-        (names.pod_name(job.metadata.name, role, index, names.MAX_ATTEMPT) for role, index in topology_of(job.spec).slots),
-        key=len,
+        (names.pod_name(job.metadata.name, slot.role, slot.index, names.MAX_ATTEMPT) for slot in slots), key=len
     )
     if len(longest) > names.MAX_LABEL_LENGTH:
         room = names.MAX_LABEL_LENGTH - (len(longest) - len(job.metadata.name))
@@ -79,7 +81,7 @@ def _template_mistakes(spec: JobSpec, path: str, template: dict[str, Any]) -> It
 
 
 def _processes_without_launcher(spec: JobSpec) -> Iterator[Mistake]:
-    """Several processes in a pod need something that starts them; a plain command would be one process of many ranks."""
+    """Several processes in a pod need something that starts them; a plain command would be one of many ranks."""
     count = processes_per_replica(spec)
     if spec.framework is not Framework.PYTORCH or count == 1 or _starts_several(trainer_container(spec.template)):
         return

@@ -24,5 +24,5 @@ class Place:
 
     @property
     def rank_zero_host(self) -> str:
-        role, index = self.topology.rank_zero
-        return names.pod_host(self.job, role, index, self.attempt)
+        first = self.topology.rank_zero
+        return names.pod_host(self.job, first.role, first.index, self.attempt)

@@ -1,0 +1,87 @@
+"""``dtj``: run the operator, or see what it would do."""
+
+import asyncio
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+import uvloop
+import yaml
+from pydantic import ValidationError
+
+from dtj import __version__
+from dtj.api.job import DistributedTrainingJob
+from dtj.controller import logs, process
+from dtj.controller.runtime import Options
+from dtj.kube.client import DEFAULT_BURST, DEFAULT_RATE
+from dtj.kube.errors import ConfigurationError
+from dtj.plan.pods import pod_builder
+from dtj.plan.services import headless_service
+from dtj.plan.topology import topology_of
+from dtj.plan.validation import mistakes_in
+
+RENDERED_UID = "00000000-0000-0000-0000-000000000000"
+"""Stands in ``dtj render`` for the UID that the API server gives."""
+
+
+@click.group()
+@click.version_option(__version__)
+def main() -> None:
+    """Distributed training jobs on Kubernetes."""
+
+
+@main.group()
+def operator() -> None:
+    """The operator itself."""
+
+
+@operator.command()
+@click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Outside a cluster.")
+@click.option("--health-port", default=8080, show_default=True, help="Port of /healthz and /readyz.")
+@click.option("--rate", default=DEFAULT_RATE, show_default=True, help="Requests per second to the API server.")
+@click.option("--burst", default=DEFAULT_BURST, show_default=True, help="Requests to the API server at once.")
+@click.option("--verbose", is_flag=True, help="Log every decision.")
+def run(kubeconfig: Path | None, health_port: int, rate: float, burst: int, verbose: bool) -> None:
+    """Look after all DistributedTrainingJobs of the cluster until stopped."""
+    if kubeconfig is not None:
+        os.environ["KUBECONFIG"] = str(kubeconfig)
+    logs.configure(verbose=verbose)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(process.run(Options(health_port, rate, burst)))
+    except ConfigurationError as error:
+        raise click.ClickException(str(error)) from error
+
+
+@main.command()
+@click.option(
+    "-f", "--filename", type=click.File("r"), default="-", help="A job's manifest; standard input by default."
+)
+@click.option("-n", "--namespace", default="default", show_default=True, help="Where the manifest names none.")
+def render(filename: Any, namespace: str) -> None:  # noqa: ANN401 - click's file type
+    """Print the Service and the pods that the operator would create for a job. Nothing is sent anywhere."""
+    job = _read_job(filename.read(), namespace)
+    topology = topology_of(job.spec)
+    build = pod_builder(job, topology, job.status.attempt)
+    manifests = [headless_service(job), *(build(slot) for slot in topology.slots)]
+    yaml.safe_dump_all(manifests, sys.stdout, sort_keys=False)
+
+
+def _read_job(text: str, namespace: str) -> DistributedTrainingJob:
+    try:
+        raw = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise click.ClickException(f"not YAML: {error}") from error
+    if not isinstance(raw, dict):
+        raise click.ClickException("not a manifest: expected one object with apiVersion, kind, metadata and spec")
+    raw["metadata"] = {"namespace": namespace, "uid": RENDERED_UID, **(raw.get("metadata") or {})}
+    try:
+        job = DistributedTrainingJob.model_validate(raw)
+    except ValidationError as error:
+        lines = (f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors())
+        raise click.ClickException("\n".join(lines)) from error
+    if mistakes := mistakes_in(job):
+        raise click.ClickException("\n".join(str(mistake) for mistake in mistakes))
+    return job

@@ -1,0 +1,29 @@
+"""Two questions of the kubelet: is the process alive, and is it ready."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+from aiohttp import web
+
+
+@asynccontextmanager
+async def health_server(port: int, *, alive: Callable[[], bool], ready: Callable[[], bool]) -> AsyncIterator[None]:
+    """Answer ``/healthz`` and ``/readyz`` with 200 or 503 on all addresses."""
+    application = web.Application()
+    application.router.add_get("/healthz", _answer(alive))
+    application.router.add_get("/readyz", _answer(ready))
+    runner = web.AppRunner(application, access_log=None)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, port=port).start()
+        yield
+    finally:
+        await runner.cleanup()
+
+
+def _answer(question: Callable[[], bool]) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handler(request: web.Request) -> web.StreamResponse:
+        del request
+        return web.Response(text="ok\n") if question() else web.Response(status=503, text="no\n")
+
+    return handler

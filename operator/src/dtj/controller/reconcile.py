@@ -1,0 +1,125 @@
+"""One look at one job: read, observe, decide, write status, apply, tell."""
+
+import logging
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pydantic import ValidationError
+
+from dtj.api.job import DistributedTrainingJob
+from dtj.api.reasons import Reason
+from dtj.api.status import JobStatus, Phase
+from dtj.controller.jobs import JobStore
+from dtj.controller.queue import Key
+from dtj.kube import jobs
+from dtj.kube.children import Children
+from dtj.kube.client import Client
+from dtj.kube.errors import ApiError, KubeError, obstacle_of
+from dtj.lifecycle import status as status_of
+from dtj.lifecycle.decide import decide
+from dtj.lifecycle.decision import Decision, render
+from dtj.lifecycle.observe import observe
+from dtj.lifecycle.obstacles import Obstacle
+from dtj.lifecycle.status import COSMETIC_INTERVAL, Situation
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """When to look again without a new event. ``error``: what failed, after which the queue backs off."""
+
+    again_after: timedelta | None = None
+    error: KubeError | None = None
+
+
+class Reconciler:
+    """Carries out decisions. Keeps in memory only what may be forgotten: obstacles and the times of status writes."""
+
+    def __init__(self, client: Client, store: JobStore, children: Children) -> None:
+        self._client = client
+        self._store = store
+        self._children = children
+        self._obstacles: dict[str, Obstacle] = {}
+        self._written_at: dict[str, datetime] = {}
+
+    async def reconcile(self, key: Key) -> Outcome:
+        raw = self._store.get(key.uid)
+        if raw is None:
+            self._forget(key)
+            return Outcome()
+        now = datetime.now(UTC)
+        try:
+            job = DistributedTrainingJob.model_validate(raw)
+        except ValidationError as error:
+            return await self._refuse(key, error, now)
+        pods = self._children.pods.group(key.uid)
+        service = next(iter(self._children.services.group(key.uid)), None)
+        decision = decide(job, observe(job, pods, service, self._obstacles.get(key.uid)), now)
+        return await self._carry_out(key, job, decision, now)
+
+    async def _carry_out(self, key: Key, job: DistributedTrainingJob, decision: Decision, now: datetime) -> Outcome:
+        log.debug("job %s/%s: %s", key.namespace, key.name, render(decision))
+        wait = self._too_early(key, job.status, decision, now)
+        if decision.status is not None and not wait:
+            try:
+                await self._write_status(key, job, decision.status, now)
+            except ApiError as error:
+                if error.code == 404:
+                    self._store.drop(key.uid)
+                    return Outcome()
+                # 409: the job changed under our eyes; the new one is on its way.
+                return Outcome(error=error)
+            except KubeError as error:
+                return Outcome(error=error)
+        try:
+            await self._children.apply(key.namespace, key.uid, decision.writes)
+        except KubeError as error:
+            self._obstacles[key.uid] = obstacle_of(error, job.metadata.generation)
+            log.warning("job %s/%s: %s", key.namespace, key.name, error)
+            return Outcome(error=error)
+        if decision.writes:
+            self._obstacles.pop(key.uid, None)
+        if not wait:
+            await self._tell(job, decision, now)
+        return Outcome(again_after=wait or decision.requeue_after)
+
+    async def _refuse(self, key: Key, error: ValidationError, now: datetime) -> Outcome:
+        """A spec that these models cannot read: written under another version's CRD."""
+        raw = self._store.get(key.uid)
+        assert raw is not None, "the caller has just read it"  # noqa: S101
+        problems = "; ".join(
+            f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors(include_url=False)
+        )
+        skeleton = {"framework": "Custom", "template": {"spec": {"containers": [{"name": "unread"}]}}}
+        job = DistributedTrainingJob.model_validate({**raw, "spec": skeleton})
+        if status_of.is_finished(job.status):
+            return Outcome()
+        situation = Situation(Phase.PENDING, Reason.INVALID_SPEC, problems)
+        status = status_of.refused(job, situation, now)
+        return await self._carry_out(key, job, Decision(status=status if status != job.status else None), now)
+
+    def _too_early(self, key: Key, old: JobStatus, decision: Decision, now: datetime) -> timedelta | None:
+        """How long a change that is no transition must wait, because this job's status was written just before."""
+        written = self._written_at.get(key.uid)
+        if decision.status is None or written is None or status_of.is_transition(old, decision.status):
+            return None
+        return max(COSMETIC_INTERVAL - (now - written), timedelta(0)) or None
+
+    async def _write_status(self, key: Key, job: DistributedTrainingJob, new: JobStatus, now: datetime) -> None:
+        self._store.put(await jobs.write_status(self._client, job, new))
+        self._written_at[key.uid] = now
+        if (job.status.phase, job.status.reason) != (new.phase, new.reason):
+            log.info("job %s/%s: %s (%s)", key.namespace, key.name, new.phase, new.reason)
+
+    async def _tell(self, job: DistributedTrainingJob, decision: Decision, now: datetime) -> None:
+        """Events are for people and may be lost; the status has said it already."""
+        for event in decision.events:
+            try:
+                await jobs.write_event(self._client, job, event, job.status.attempt, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+            except KubeError as error:
+                log.warning("event %s of job %s/%s: %s", event.reason, job.metadata.namespace, job.metadata.name, error)
+
+    def _forget(self, key: Key) -> None:
+        self._obstacles.pop(key.uid, None)
+        self._written_at.pop(key.uid, None)

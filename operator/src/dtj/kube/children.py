@@ -1,0 +1,112 @@
+"""The objects of all jobs: a local copy kept by watches, and the writes that change it."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+import orjson
+
+from dtj.api import labels
+from dtj.kube import paths
+from dtj.kube.client import Client
+from dtj.kube.errors import ApiError, NameTakenError
+from dtj.kube.reflector import Child, OnChange, Reflector
+from dtj.lifecycle.children import Pod, Service
+from dtj.lifecycle.decision import CreatePod, CreateService, DeletePod, DeleteService, Write
+
+IN_FLIGHT: Final = 64
+"""Writes of one job under way at the same time."""
+
+
+class Children:
+    """Pods and Services of all jobs, by the job's UID."""
+
+    def __init__(self, client: Client, on_pod: OnChange[Pod], on_service: OnChange[Service]) -> None:
+        self._client = client
+        self.pods = Reflector(client, paths.PODS, labels.JOB_UID, Pod, _job_uid, on_pod)
+        self.services = Reflector(client, paths.SERVICES, labels.JOB_UID, Service, _job_uid, on_service)
+
+    async def synced(self) -> None:
+        await self.pods.synced.wait()
+        await self.services.synced.wait()
+
+    @property
+    def is_synced(self) -> bool:
+        return self.pods.synced.is_set() and self.services.synced.is_set()
+
+    async def apply(self, namespace: str, job_uid: str, writes: tuple[Write, ...]) -> None:
+        """Carry out the writes, many at a time; Services first, so that names exist when pods start.
+
+        Each is idempotent. Raises the first error after all others were tried.
+        """
+        services: list[Write] = [write for write in writes if isinstance(write, CreateService)]
+        others: list[Write] = [write for write in writes if not isinstance(write, CreateService)]
+        for batch in (services, others):
+            await self._apply_all(namespace, job_uid, batch)
+
+    async def _apply_all(self, namespace: str, job_uid: str, writes: list[Write]) -> None:
+        slots = asyncio.Semaphore(IN_FLIGHT)
+
+        async def one(write: Write) -> None:
+            async with slots:
+                await self._write(namespace, job_uid, write)
+
+        results = await asyncio.gather(*(one(write) for write in writes), return_exceptions=True)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
+
+    async def _write(self, namespace: str, job_uid: str, write: Write) -> None:
+        match write:
+            case CreatePod(manifest):
+                await self._create(self.pods, paths.pods(namespace), paths.pod, manifest, job_uid)
+            case CreateService(manifest):
+                await self._create(self.services, paths.services(namespace), paths.service, manifest, job_uid)
+            case DeletePod(name, uid, grace_seconds):
+                await self._delete(self.pods, paths.pod(namespace, name), uid, grace_seconds)
+            case DeleteService(name, uid):
+                await self._delete(self.services, paths.service(namespace, name), uid, None)
+
+    async def _create(
+        self,
+        reflector: Reflector[Any],
+        collection: str,
+        path_of: Callable[[str, str], str],
+        manifest: dict[str, Any],
+        job_uid: str,
+    ) -> None:
+        try:
+            reflector.write_through(await self._client.request("POST", collection, body=manifest))
+        except ApiError as error:
+            if error.code != 409 or error.reason != "AlreadyExists":
+                raise
+            name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
+            await self._adopt_our_own(reflector, path_of(namespace, name), manifest["kind"], name, job_uid)
+
+    async def _adopt_our_own(self, reflector: Reflector[Any], path: str, kind: str, name: str, job_uid: str) -> None:
+        """An earlier try whose answer was lost made it, or somebody else holds the name."""
+        found = orjson.loads(await self._client.request("GET", path))
+        owners = found["metadata"].get("ownerReferences") or []
+        if not any(owner.get("controller") and owner["uid"] == job_uid for owner in owners):
+            raise NameTakenError(kind, name)
+        reflector.write_through(orjson.dumps(found))
+
+    async def _delete(self, reflector: Reflector[Any], path: str, uid: str, grace_seconds: int | None) -> None:
+        options: dict[str, Any] = {"preconditions": {"uid": uid}, "propagationPolicy": "Background"}
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        try:
+            answer = orjson.loads(await self._client.request("DELETE", path, body=options))
+        except ApiError as error:
+            if error.code not in {404, 409}:  # 409: another object has taken the name since
+                raise
+            reflector.forget(uid)
+            return
+        if answer.get("kind") == "Status":
+            reflector.forget(uid)
+        else:
+            reflector.write_through(orjson.dumps(answer))
+
+
+def _job_uid(child: Child) -> str:
+    return child.metadata.controller_uid or ""

@@ -1,0 +1,54 @@
+"""The error tree at the border to the API server, and what an error means for a job."""
+
+from dtj.api.reasons import Reason
+from dtj.lifecycle.obstacles import Obstacle
+
+
+class KubeError(Exception):
+    """Base of everything that ``dtj.kube`` raises on purpose."""
+
+
+class UnreachableError(KubeError):
+    """No answer: connection refused, reset or too slow, also after the retries."""
+
+
+class ApiError(KubeError):
+    """The API server answered with a Status object that is no success."""
+
+    def __init__(self, code: int, reason: str, message: str) -> None:
+        super().__init__(f"{code} {reason}: {message}")
+        self.code = code
+        self.reason = reason
+        self.message = message
+
+
+class ConfigurationError(KubeError):
+    """No usable way to the API server: neither a service account nor a kubeconfig."""
+
+
+class NameTakenError(KubeError):
+    """An object of a name that a job needs exists and is not the job's."""
+
+    def __init__(self, kind: str, name: str) -> None:
+        super().__init__(f"{kind} {name} exists and does not belong to this job; delete it or rename the job")
+
+
+def obstacle_of(error: KubeError, generation: int) -> Obstacle:
+    """What to tell the job's owner; the cases are those an owner or an administrator can mend."""
+    message = str(error)
+    if isinstance(error, NameTakenError):
+        return Obstacle(Reason.NAME_CONFLICT, message, generation)
+    if not isinstance(error, ApiError):
+        return Obstacle(Reason.API_UNAVAILABLE, message, generation)
+    message = error.message
+    if error.code in {400, 422}:
+        return Obstacle(Reason.INVALID_TEMPLATE, message, generation, until_spec_changes=True)
+    if error.code == 403 and "exceeded quota" in message:
+        return Obstacle(Reason.QUOTA_EXCEEDED, message, generation)
+    if error.code == 403 and "being terminated" in message:
+        return Obstacle(Reason.NAMESPACE_TERMINATING, message, generation)
+    if error.code == 403 and ("violates PodSecurity" in message or "admission" in message):
+        return Obstacle(Reason.INVALID_TEMPLATE, message, generation)
+    if error.code in {401, 403}:
+        return Obstacle(Reason.OPERATOR_FORBIDDEN, message, generation)
+    return Obstacle(Reason.API_UNAVAILABLE, str(error), generation)

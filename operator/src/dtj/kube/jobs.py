@@ -1,0 +1,102 @@
+"""Reads and writes of the job resource itself."""
+
+from hashlib import sha256
+from typing import Any
+
+import msgspec
+import orjson
+
+from dtj.api import names
+from dtj.api.job import DistributedTrainingJob
+from dtj.api.status import JobStatus
+from dtj.kube import paths
+from dtj.kube.client import MERGE_PATCH, Client
+from dtj.kube.errors import ApiError
+from dtj.kube.reflector import PAGE_SIZE
+from dtj.kube.status_patch import merge_patch
+from dtj.lifecycle.children import ObjectMeta
+from dtj.lifecycle.decision import Event
+
+COMPONENT = "dtj-operator"
+_METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+
+
+async def is_served(client: Client) -> bool:
+    """Whether the API server knows the resource, that is, whether the CRD is installed."""
+    try:
+        found = orjson.loads(await client.request("GET", paths.RESOURCES))
+    except ApiError as error:
+        if error.code == 404:
+            return False
+        raise
+    return any(resource["name"] == names.PLURAL for resource in found.get("resources", []))
+
+
+async def list_uids(client: Client) -> frozenset[str]:
+    """UIDs of all jobs that exist, without reading their specs."""
+    uids: set[str] = set()
+    query = {"limit": str(PAGE_SIZE)}
+    while True:
+        answer = await client.request("GET", paths.JOBS, query=query, accept=_METADATA_ONLY)
+        page = msgspec.json.decode(answer, type=_MetadataList)
+        uids.update(item.metadata.uid for item in page.items)
+        if not page.metadata.continue_:
+            return frozenset(uids)
+        query = {**query, "continue": page.metadata.continue_}
+
+
+async def write_status(client: Client, job: DistributedTrainingJob, new: JobStatus) -> dict[str, Any]:
+    """Compare-and-swap the status: the write fails with ApiError 409 if anybody changed the job since it was read.
+
+    Returns the whole job as it is now.
+    """
+    patch = {
+        "metadata": {"resourceVersion": job.metadata.resource_version, "uid": job.metadata.uid},
+        "status": merge_patch(job.status.to_wire() if job.status.phase else {}, new.to_wire()),
+    }
+    path = paths.job_status(job.metadata.namespace, job.metadata.name)
+    written: dict[str, Any] = orjson.loads(await client.request("PATCH", path, body=patch, content_type=MERGE_PATCH))
+    return written
+
+
+async def write_event(client: Client, job: DistributedTrainingJob, event: Event, attempt: int, time: str) -> None:
+    """One event per job, attempt and reason: its name is derived from them, so that a repetition is no second event."""
+    digest = sha256(f"{job.metadata.uid}/{attempt}/{event.reason}".encode()).hexdigest()[:16]
+    manifest = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": f"{job.metadata.name}.{digest}", "namespace": job.metadata.namespace},
+        "involvedObject": {
+            "apiVersion": names.API_VERSION,
+            "kind": names.KIND,
+            "name": job.metadata.name,
+            "namespace": job.metadata.namespace,
+            "uid": job.metadata.uid,
+        },
+        "type": event.type,
+        "reason": event.reason,
+        "message": event.message[:1024],
+        "source": {"component": COMPONENT},
+        "reportingComponent": COMPONENT,
+        "firstTimestamp": time,
+        "lastTimestamp": time,
+        "count": 1,
+    }
+    try:
+        await client.request("POST", paths.events(job.metadata.namespace), body=manifest)
+    except ApiError as error:
+        if error.code != 409:
+            raise
+
+
+class _ListMeta(msgspec.Struct):
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _Item(msgspec.Struct):
+    metadata: ObjectMeta
+
+
+class _MetadataList(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[_Item] = []

@@ -1,0 +1,198 @@
+"""A local copy of a labelled set of objects, kept true by LIST and WATCH.
+
+Every event may be lost: the watch is renewed from where it stood, a LIST that follows a broken watch synthesises the
+deletions it missed. Each change is told to one callback, with the old and the new object.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+from msgspec import Raw, Struct
+
+from dtj.kube.client import Client
+from dtj.kube.errors import ApiError, KubeError
+from dtj.lifecycle.children import ObjectMeta
+
+log = logging.getLogger(__name__)
+
+PAGE_SIZE: Final = 500
+WATCH_SECONDS: Final = 290
+"""The server ends each watch after this time; renewing it is free."""
+_SHORTEST_BACKOFF: Final = 0.2
+_LONGEST_BACKOFF: Final = 30.0
+
+
+class Child(Protocol):
+    """Anything with metadata."""
+
+    @property
+    def metadata(self) -> ObjectMeta: ...
+
+
+T = TypeVar("T", bound=Child)
+OnChange = Callable[[T | None, T | None], None]
+"""Called with (before, after); None for not there. Must not block."""
+
+
+class _ListMeta(Struct, rename="camel"):
+    resource_version: str = ""
+    continue_: str = msgspec.field(name="continue", default="")
+
+
+class _List(Struct, rename="camel"):
+    metadata: _ListMeta
+    items: list[Raw] = []
+
+
+class _Event(Struct):
+    type: str
+    object: Raw
+
+
+class _OnlyMeta(Struct):
+    metadata: ObjectMeta
+
+
+class _Status(Struct):
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+
+
+class Reflector(Generic[T]):
+    """``path``: a collection of the API; ``selector``: its label selector; ``kind``: the struct to decode into.
+
+    ``synced`` is set once the first LIST is complete. Objects are kept per ``group_of`` (the job's UID).
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        path: str,
+        selector: str,
+        kind: type[T],
+        group_of: Callable[[T], str],
+        on_change: OnChange[T],
+    ) -> None:
+        self._client = client
+        self._path = path
+        self._query = {"labelSelector": selector}
+        self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
+        self._group_of = group_of
+        self._on_change = on_change
+        self._objects: dict[str, T] = {}
+        self._groups: dict[str, dict[str, T]] = {}
+        self._version = ""
+        self.synced = asyncio.Event()
+        self.heard_at = asyncio.get_running_loop().time()
+
+    def group(self, name: str) -> tuple[T, ...]:
+        return tuple(self._groups.get(name, {}).values())
+
+    def groups(self) -> Iterator[str]:
+        return iter(tuple(self._groups))
+
+    def write_through(self, document: bytes) -> T:
+        """Take in the answer to a write of our own, so that nobody decides on a view from before it."""
+        new = self._decoder.decode(document)
+        self._store(new)
+        return new
+
+    def forget(self, uid: str) -> None:
+        """Take in that an object is gone."""
+        self._remove(uid)
+
+    async def run(self) -> None:
+        """Follow the objects for ever. Errors of the API server are logged and tried again, without end."""
+        failures = 0
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                await self._watch()
+                failures = 0
+            except KubeError as error:
+                failures = 0 if isinstance(error, ApiError) and error.code == 410 else failures + 1
+                log.warning("watch of %s: %s", self._path, error)
+                await asyncio.sleep(_backoff(failures))
+
+    async def _list(self) -> None:
+        seen: set[str] = set()
+        query: Mapping[str, str] = {**self._query, "limit": str(PAGE_SIZE)}
+        while True:
+            page = msgspec.json.decode(await self._client.request("GET", self._path, query=query), type=_List)
+            for item in page.items:
+                new = self._decoder.decode(item)
+                seen.add(new.metadata.uid)
+                self._store(new)
+            if not page.metadata.continue_:
+                break
+            query = {**query, "continue": page.metadata.continue_}
+        for uid in self._objects.keys() - seen:
+            self._remove(uid)
+        self._version = page.metadata.resource_version
+        self.heard_at = asyncio.get_running_loop().time()
+        self.synced.set()
+
+    async def _watch(self) -> None:
+        query = {
+            **self._query,
+            "resourceVersion": self._version,
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        try:
+            async for line in self._client.watch(self._path, query):
+                self._take_in(msgspec.json.decode(line, type=_Event))
+                self.heard_at = asyncio.get_running_loop().time()
+        except ApiError as error:
+            if error.code == 410:
+                self._version = ""
+            raise
+
+    def _take_in(self, event: _Event) -> None:
+        if event.type == "ERROR":
+            status = msgspec.json.decode(event.object, type=_Status)
+            raise ApiError(status.code, status.reason, status.message)
+        if event.type == "BOOKMARK":
+            self._version = msgspec.json.decode(event.object, type=_OnlyMeta).metadata.resource_version
+            return
+        new = self._decoder.decode(event.object)
+        self._version = new.metadata.resource_version
+        if event.type == "DELETED":
+            self._remove(new.metadata.uid)
+        else:
+            self._store(new)
+
+    def _store(self, new: T) -> None:
+        before = self._objects.get(new.metadata.uid)
+        if before is not None and _version(before) >= _version(new):
+            return
+        self._objects[new.metadata.uid] = new
+        self._groups.setdefault(self._group_of(new), {})[new.metadata.uid] = new
+        self._on_change(before, new)
+
+    def _remove(self, uid: str) -> None:
+        before = self._objects.pop(uid, None)
+        if before is None:
+            return
+        group = self._group_of(before)
+        self._groups[group].pop(uid, None)
+        if not self._groups[group]:
+            del self._groups[group]
+        self._on_change(before, None)
+
+
+def _version(child: Child) -> int:
+    """Resource versions are numbers that grow (KEP-5504); one that is not sorts first."""
+    text = child.metadata.resource_version
+    return int(text) if text.isdigit() else 0
+
+
+def _backoff(failures: int) -> float:
+    longest = min(_LONGEST_BACKOFF, _SHORTEST_BACKOFF * 2.0 ** min(failures, 10))
+    return random.uniform(0.5, 1.0) * longest  # noqa: S311 - spreads load, guards nothing

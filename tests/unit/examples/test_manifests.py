@@ -1,0 +1,60 @@
+"""The manifests under examples/: accepted as they are, fit for a restricted namespace, and true to our image."""
+
+import re
+from typing import Any
+
+import pytest
+import yaml
+
+from dtj.api.job import DistributedTrainingJob
+from dtj.plan.topology import trainer_container
+from dtj.plan.validation import mistakes_in
+from trainer_images.build import IMAGES, ROOT
+
+MANIFESTS = {path.name: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "examples").glob("*.yaml"))}
+SCRIPTS = ROOT / "trainer_images/pytorch"
+
+each = pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS.keys())
+
+
+def trainer(manifest: dict[str, Any]) -> dict[str, Any]:
+    return trainer_container(manifest["spec"]["template"])
+
+
+def test_the_first_example_is_there() -> None:
+    assert "pytorch-digits.yaml" in MANIFESTS
+
+
+@each
+def test_the_operator_accepts_it(manifest: dict[str, Any]) -> None:
+    assert mistakes_in(DistributedTrainingJob.model_validate(manifest)) == ()
+
+
+@each
+def test_its_pods_pass_pod_security_restricted(manifest: dict[str, Any]) -> None:
+    pod = manifest["spec"]["template"]["spec"]
+    assert pod["securityContext"]["runAsNonRoot"] is True
+    assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
+    for container in pod["containers"]:
+        context = container["securityContext"]
+        assert context["allowPrivilegeEscalation"] is False
+        assert context["capabilities"] == {"drop": ["ALL"]}
+
+
+@each
+def test_its_image_is_one_that_we_build(manifest: dict[str, Any]) -> None:
+    assert f"docker.io/{trainer(manifest)['image']}" in {image.reference for image in IMAGES.values()}
+
+
+@each
+def test_its_script_exists_and_knows_the_options(manifest: dict[str, Any]) -> None:
+    words = trainer(manifest)["command"]
+    (script,) = [word for word in words if word.startswith("/examples/")]
+    known = re.findall(r'add_argument\(\s*"(--[a-z-]+)"', (SCRIPTS / script.removeprefix("/")).read_text())
+    assert {word.partition("=")[0] for word in words if word.startswith("--")} <= set(known)
+
+
+@each
+def test_its_workers_spread_over_nodes_by_their_own_label(manifest: dict[str, Any]) -> None:
+    for constraint in manifest["spec"]["template"]["spec"].get("topologySpreadConstraints", []):
+        assert constraint["labelSelector"] == {"matchLabels": {"dtj.dev/job-name": manifest["metadata"]["name"]}}
