@@ -68,6 +68,8 @@ def up(name: str = DEFAULT_NAME, *, nodes: int = DEFAULT_NODES, gpus_per_node: i
     state.check_name(name)
     if not 0 <= nodes <= state.MAX_NODES:
         raise BedError(f"--nodes {nodes}: use 0 (control plane alone) to {state.MAX_NODES}")
+    if gpus_per_node < 0:
+        raise BedError(f"--gpus-per-node {gpus_per_node}: use 0 or more")
     requirements.check(nodes=nodes > 0)
     build.require(build.PARTS if nodes else build.CONTROL_PLANE_PARTS)
     with _locked(name):
@@ -88,7 +90,7 @@ def down(name: str = DEFAULT_NAME) -> bool:
     with _locked(name):
         existed = Layout(name).directory.exists()
         _remove(name)
-    Layout(name).lock.unlink(missing_ok=True)
+        Layout(name).lock.unlink()
     return existed
 
 

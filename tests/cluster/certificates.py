@@ -61,7 +61,7 @@ class Authority:
         return self._sign(user.replace(":", "-"), subject, "clientAuth", [])
 
     def kubeconfig(self, path: Path, server: str, user: str, *groups: str) -> Path:
-        """Write a kubeconfig (JSON is YAML) that holds a new client certificate of `user`; only its owner may read it."""
+        """Write a kubeconfig (JSON is YAML) with a new client certificate of `user`; only its owner may read it."""
         mine = self.client(user, *groups)
         document = {
             "apiVersion": "v1",

@@ -48,6 +48,10 @@ def node_configuration(daemon: Daemon, *, cni_configuration: Path) -> str:
     cni_plugins = requirements.cni_directory()
     runc = requirements.which("runc")
     return f"""{_common(daemon, disabled=UNUSED_PLUGINS)}
+[plugins.'io.containerd.metadata.v1.bolt']
+# A node's files may be lost with the machine.
+no_sync = true
+
 [plugins.'io.containerd.cri.v1.images']
 snapshotter = '{SNAPSHOTTER}'
 [plugins.'io.containerd.cri.v1.images'.pinned_images]
@@ -78,8 +82,6 @@ state = '{daemon.state}'
 disabled_plugins = {list(disabled)}
 [grpc]
 address = '{daemon.socket}'
-[plugins.'io.containerd.metadata.v1.bolt']
-no_sync = true
 """
 
 
@@ -100,6 +102,10 @@ class Ctr:
     def images(self) -> set[str]:
         """Return the names of all images."""
         return set(self._checked("images", "ls", "--quiet").split())
+
+    def remove(self, image: str) -> None:
+        """Delete an image and wait until the content that nothing else needs is gone."""
+        self._checked("images", "rm", "--sync", image)
 
     def start_import(self, archive: IO[bytes] | int, output: IO[bytes]) -> subprocess.Popen[bytes]:
         """Start to import an image archive, read from a file or from a pipe to write to."""

@@ -32,8 +32,10 @@ LOCK_SECONDS = 1800.0
 START_SECONDS = 30.0
 COPY_SECONDS = 300.0
 PIPE = subprocess.PIPE
-# Whatever its configuration says, containerd makes a directory below /run: let it be one that goes away.
+# It dies with the command that runs it, however that ends: the databases have room for one containerd at a time.
+# Whatever its configuration says, it makes a directory below /run: let that be one that goes away.
 ISOLATED = (
+    *("setpriv", "--pdeathsig", "KILL"),
     *("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"),
     *("sh", "-c", 'mount -t tmpfs tmpfs /run && exec "$@"', "sh"),
 )

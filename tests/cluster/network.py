@@ -1,4 +1,4 @@
-"""The bed's network on this machine: a bridge, a link for each node, routes to the pods. No packet filter is touched."""
+"""The bed's network on this machine: a bridge, a link for each node, routes to the pods; no packet filter."""
 
 import json
 import subprocess

@@ -4,7 +4,7 @@ import hashlib
 import io
 import json
 import tarfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -65,9 +65,7 @@ def read_layout(layout: Path, names: Sequence[str] = ()) -> list[Image]:
         raise BedError(f"{layout} is no OCI image layout: it has no index.json")
     found = {}
     for descriptor in json.loads(index_file.read_text())["manifests"]:
-        annotations = descriptor.get("annotations", {})
-        name = annotations.get(CONTAINERD_NAME) or annotations.get(REF_NAME)
-        if name:
+        if name := _name(descriptor):
             found[full_name(name)] = Image(layout, full_name(name), descriptor)
     wanted = [full_name(name) for name in names] or list(found)
     unknown = [name for name in wanted if name not in found]
@@ -109,31 +107,28 @@ def read_archive(archive: Path) -> dict[str, str]:
     """Return {image name: digest of its manifest or configuration} of an OCI or Docker archive."""
     try:
         with tarfile.open(archive) as opened:
-            documents = {name: _member(opened, name) for name in ("index.json", "manifest.json")}
+            index, docker_manifest = _member(opened, "index.json"), _member(opened, "manifest.json")
     except tarfile.TarError as error:
         raise BedError(f"{archive} is no image archive: {error}") from error
-    if documents["index.json"] is not None:
-        found = {}
-        for descriptor in documents["index.json"]["manifests"]:
-            annotations = descriptor.get("annotations", {})
-            if name := annotations.get(CONTAINERD_NAME) or annotations.get(REF_NAME):
-                found[full_name(name)] = descriptor["digest"]
-        return found
-    if documents["manifest.json"] is not None:
-        return {
-            full_name(tag): entry["Config"] for entry in documents["manifest.json"] for tag in entry["RepoTags"] or ()
-        }
+    if index is not None:
+        named = ((_name(descriptor), descriptor["digest"]) for descriptor in json.loads(index)["manifests"])
+        return {full_name(name): digest for name, digest in named if name}
+    if docker_manifest is not None:
+        entries = json.loads(docker_manifest)
+        return {full_name(tag): entry["Config"] for entry in entries for tag in entry["RepoTags"] or ()}
     raise BedError(f"{archive} is no image archive: it has neither index.json nor manifest.json")
 
 
-def write_program_image(layout: Path, name: str, program: Path) -> Image:
-    """Write an OCI layout with an image that holds nothing but one static program, run as an ordinary user."""
+def write_program_image(layout: Path, name: str, program: Path, files: Mapping[str, bytes] | None = None) -> Image:
+    """Write an OCI layout with an image of one static program, run as an ordinary user, and some small `files`."""
     layer = io.BytesIO()
     with tarfile.open(fileobj=layer, mode="w") as archive:
         information = tarfile.TarInfo(program.name)
         information.size, information.mode = program.stat().st_size, 0o755
         with program.open("rb") as content:
             archive.addfile(information, content)
+        for path, data in (files or {}).items():
+            _add(archive, path, data)
     layer_bytes = layer.getvalue()
     configuration = {
         "architecture": "amd64",
@@ -171,9 +166,14 @@ def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
     archive.addfile(information, io.BytesIO(content))
 
 
-def _member(archive: tarfile.TarFile, name: str) -> Any:
+def _member(archive: tarfile.TarFile, name: str) -> bytes | None:
     try:
         content = archive.extractfile(name)
     except KeyError:
         return None
-    return json.load(content) if content is not None else None
+    return content.read() if content is not None else None
+
+
+def _name(descriptor: Descriptor) -> str | None:
+    annotations: dict[str, str] = descriptor.get("annotations", {})
+    return annotations.get(CONTAINERD_NAME) or annotations.get(REF_NAME)

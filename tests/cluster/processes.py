@@ -54,7 +54,7 @@ def spawn(command: Sequence[str], log: Path, *, standard_input: int | None = Non
         (os.POSIX_SPAWN_OPEN, 1, str(log), append, 0o644),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    return os.posix_spawnp(command[0], command, os.environ, file_actions=actions, setsid=True)
+    return os.posix_spawnp(command[0], list(command), os.environ, file_actions=actions, setsid=True)
 
 
 def identify(name: str, pid: int, log: Path) -> Process:

@@ -30,6 +30,7 @@ NODES = (
     Requirement("iptables", "iptables"),
     Requirement("ip", "iproute2"),
     Requirement("mount", "mount"),
+    Requirement("setpriv", "util-linux"),
     Requirement("unshare", "util-linux"),
     Requirement("nsenter", "util-linux"),
 )

@@ -30,6 +30,7 @@ var commands = map[string]func(arguments []string) error{
 	"dial":        dial,
 	"eat":         eat,
 	"exit":        exit,
+	"read":        read,
 	"serve":       serve,
 	"sleep":       sleep,
 	"write":       write,
@@ -37,7 +38,7 @@ var commands = map[string]func(arguments []string) error{
 
 func main() {
 	if len(os.Args) < 2 || commands[os.Args[1]] == nil {
-		fmt.Fprintln(os.Stderr, "usage: probe {api-version|dial HOST:PORT|eat MEBIBYTES|exit CODE|serve PORT|sleep|write FILE}")
+		fmt.Fprintln(os.Stderr, "usage: probe {api-version|dial HOST:PORT|eat MEBIBYTES|exit CODE|read FILE|serve PORT|sleep|write FILE}")
 		os.Exit(2)
 	}
 	if err := commands[os.Args[1]](os.Args[2:]); err != nil {
@@ -149,4 +150,10 @@ func sleep([]string) error {
 
 func write(arguments []string) error {
 	return os.WriteFile(arguments[0], []byte("changed\n"), 0o600)
+}
+
+func read(arguments []string) error {
+	content, err := os.ReadFile(arguments[0])
+	fmt.Print(string(content))
+	return err
 }

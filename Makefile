@@ -1,0 +1,108 @@
+# Everything that people and CI do here, one target each. `make help` lists them.
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+UV_VERSION := 0.13.9
+UV := $(shell command -v uv || echo .uv/bin/uv)
+RUN := $(UV) run --frozen
+BED := python3 -m tests.cluster
+CACHE := $(or $(DTJ_CACHE_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dtj)
+LAYOUT := $(CACHE)/images/layout
+
+# $(call timed,what,command): say what is being done, do it, say how long it took.
+timed = @echo "== $(1)"; began=$$SECONDS; $(2); echo "== $(1): $$((SECONDS - began)) s"
+
+.PHONY: help
+help: ## list the targets
+	@grep -E '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  \033[1m%-12s\033[0m %s\n", $$1, $$2}'
+
+##@ the two commands
+
+.PHONY: demo
+ifdef KUBECONFIG
+demo: ## train the digits example: on a cluster made here, or on that of KUBECONFIG
+	@python3 examples/demo.py
+else
+demo:
+	@$(MAKE) bed images load
+	$(call timed,bed up,$(BED) up)
+	@eval "$$($(BED) env)"; python3 examples/demo.py --image-layout $(LAYOUT) --teardown "make down"
+endif
+
+.PHONY: test
+test: setup lint types layers generated unit ## lint, types, layers, unit, api and e2e tests
+	@$(MAKE) bed api
+	@$(MAKE) images load e2e
+
+##@ parts of the test
+
+.PHONY: setup
+setup: $(UV) ## install the locked Python packages into .venv
+	$(call timed,setup,$(UV) sync --frozen --quiet)
+
+.uv/bin/uv:
+	python3 -m venv .uv
+	.uv/bin/pip install --quiet uv==$(UV_VERSION)
+
+.PHONY: lint
+lint: ## style of the Python and YAML files
+	$(call timed,lint,$(RUN) ruff check --quiet . && $(RUN) ruff format --check --quiet . && $(RUN) yamllint --strict .)
+
+.PHONY: types
+types: ## mypy --strict
+	$(call timed,types,$(RUN) mypy)
+
+.PHONY: layers
+layers: ## the contracts of import-linter
+	$(call timed,layers,$(RUN) lint-imports --no-cache --quiet)
+
+.PHONY: generated
+generated: ## whether the generated files are up to date
+	$(call timed,generated,$(RUN) python -m dtj.api.crd --check && $(UV) lock --check --quiet)
+
+.PHONY: unit
+unit: ## pure tests, no cluster
+	$(call timed,unit,$(RUN) pytest tests/unit --quiet)
+
+.PHONY: api
+api: ## tests against a real etcd and API server
+	$(call timed,api,$(RUN) pytest tests/api --quiet)
+
+.PHONY: e2e
+e2e: ## tests on a real two-node cluster, the operator installed by the chart
+	$(call timed,e2e,$(RUN) pytest tests/e2e --quiet)
+
+##@ what they need
+
+.PHONY: packages
+packages: ## install the Debian packages that the bed and the image builds need (root)
+	@$(BED) packages
+	@if ! command -v buildah mmdebstrap > /dev/null; then \
+	  apt-get update -q && apt-get install -q -y --no-install-recommends buildah mmdebstrap; \
+	fi
+
+.PHONY: bed
+bed: packages ## compile Kubernetes, etcd, containerd and helm
+	$(call timed,bed,$(BED) build)
+
+.PHONY: images
+images: packages ## build the operator's and the trainers' images with buildah
+	$(call timed,images,python3 -m trainer_images.build)
+
+.PHONY: load
+load: ## hand the images to all clusters made here, running or later
+	$(call timed,load,$(BED) load $(LAYOUT))
+
+.PHONY: down
+down: ## remove the demo's cluster and everything it made
+	@$(BED) down
+
+.PHONY: generate
+generate: setup ## write the generated files anew: CRD, chart's copy, reference
+	@$(RUN) python -m dtj.api.crd --write
+
+.PHONY: format
+format: setup ## format the Python files
+	@$(RUN) ruff check --fix --quiet . ; $(RUN) ruff format --quiet .

@@ -1,0 +1,42 @@
+{{/* Name of the application. */}}
+{{- define "dtj-operator.name" -}}
+{{- .Values.nameOverride | default .Chart.Name | trunc 53 | trimSuffix "-" -}}
+{{- end -}}
+
+{{/* Name of the release's objects: a DNS label. */}}
+{{- define "dtj-operator.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else -}}
+{{- $name := include "dtj-operator.name" . -}}
+{{- $full := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
+{{- $full | trunc 53 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{- define "dtj-operator.serviceAccountName" -}}
+{{- .Values.serviceAccount.name | default (include "dtj-operator.fullname" .) -}}
+{{- end -}}
+
+{{/* Labels that choose the operator's pod; they never change in a release's life. */}}
+{{- define "dtj-operator.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "dtj-operator.name" . }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "dtj-operator.labels" -}}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{ include "dtj-operator.selectorLabels" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- end -}}
+
+{{- define "dtj-operator.image" -}}
+{{- with .Values.image -}}
+{{- if .digest -}}
+{{ .repository }}@{{ .digest }}
+{{- else -}}
+{{ .repository }}:{{ .tag }}
+{{- end -}}
+{{- end -}}
+{{- end -}}

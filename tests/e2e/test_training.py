@@ -1,0 +1,95 @@
+"""Real training in real pods: the shipped example, and both ways to start PyTorch."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.e2e.jobs import condition, job, status_when
+from tests.kubectl import Kubectl
+
+pytestmark = pytest.mark.e2e
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "pytorch-digits.yaml"
+
+ALL_REDUCE = """
+import os, torch, torch.distributed as dist
+dist.init_process_group("gloo")
+total = torch.tensor([float(dist.get_rank() + 1)])
+dist.all_reduce(total)
+print(f"rank={dist.get_rank()} world={dist.get_world_size()} sum={total.item():.0f}", flush=True)
+dist.destroy_process_group()
+"""
+
+FIND_PEERS = """
+import os, socket, time
+peers = [f"{os.environ['DTJ_JOB_NAME']}-worker-{i}.{os.environ['DTJ_JOB_NAME']}-workers" for i in range(2)]
+found, deadline = {}, time.monotonic() + 60
+while len(found) < 2 and time.monotonic() < deadline:
+    for peer in peers:
+        try:
+            found[peer] = socket.gethostbyname(peer)
+        except OSError:
+            time.sleep(0.2)
+print(f"found={len(set(found.values()))} me={socket.gethostname()}", flush=True)
+"""
+
+
+def test_the_example_trains_on_two_nodes_to_the_end(kubectl: Kubectl) -> None:
+    kubectl.apply(yaml.safe_load(EXAMPLE.read_text()))
+
+    kubectl("wait", "--for=condition=Complete", "dtj/digits", "--timeout=50s")
+
+    status = status_when(kubectl, "digits", "Succeeded")
+    pods = kubectl.all("pods", "dtj.dev/job-name=digits")
+    accuracy = re.search(r"^test_accuracy=([0-9.]+)", kubectl("logs", "digits-worker-0"), re.MULTILINE)
+    assert accuracy is not None
+    assert float(accuracy[1]) >= 0.95
+    assert {pod["spec"]["nodeName"] for pod in pods} == {"node-1", "node-2"}
+    assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
+    assert status["startTime"] <= status["runningTime"] <= status["completionTime"]
+    assert condition(status, "Complete")["status"] == "True"
+    columns, row = kubectl("get", "dtj", "digits").splitlines()
+    assert columns.split() == ["NAME", "PHASE", "READY", "PROGRESS", "ETA", "RESTARTS", "REASON", "AGE"]
+    assert row.split()[:5] == ["digits", "Succeeded", "0/2", "0", "Succeeded"]
+
+
+@pytest.mark.parametrize(
+    ("command", "processes", "world"),
+    [
+        pytest.param(["python", "-c", ALL_REDUCE], None, 2, id="python, one process in each pod"),
+        pytest.param(["torchrun", "--no-python", "python", "-c", ALL_REDUCE], 2, 4, id="torchrun, two in each pod"),
+    ],
+)
+def test_every_process_takes_part(kubectl: Kubectl, command: list[str], processes: int | None, world: int) -> None:
+    manifest = job("sum", command, framework="PyTorch", env=[{"name": "OMP_NUM_THREADS", "value": "1"}])
+    if processes is not None:
+        manifest["spec"]["processesPerReplica"] = processes
+    kubectl.apply(manifest)
+
+    status_when(kubectl, "sum", "Succeeded")
+
+    printed = kubectl("logs", "sum-worker-0") + kubectl("logs", "sum-worker-1")
+    told = {tuple(map(int, line)) for line in re.findall(r"rank=(\d+) world=(\d+) sum=(\d+)", printed)}
+    assert told == {(rank, world, world * (world + 1) // 2) for rank in range(world)}
+
+
+def test_custom_programs_find_their_peers_by_name(kubectl: Kubectl) -> None:
+    kubectl.apply(job("peers", ["python", "-c", FIND_PEERS]))
+
+    status_when(kubectl, "peers", "Succeeded")
+
+    assert kubectl("logs", "peers-worker-1").strip() == "found=2 me=peers-worker-1"
+
+
+def test_gpus_are_placed_by_the_scheduler(kubectl: Kubectl) -> None:
+    asks = {"limits": {"nvidia.com/gpu": "4"}}
+    manifest = job("gpus", ["sh", "-c", "echo processes=$DTJ_PROCESSES_PER_REPLICA"], resources=asks)
+    kubectl.apply(manifest)
+
+    status_when(kubectl, "gpus", "Succeeded")
+
+    pods = kubectl.all("pods", "dtj.dev/job-name=gpus")
+    assert {pod["spec"]["nodeName"] for pod in pods} == {"node-1", "node-2"}, "four devices each: one pod fills a node"
+    assert kubectl("logs", "gpus-worker-0").strip() == "processes=4"
