@@ -21,7 +21,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHART = REPOSITORY / "helm" / "dtj-operator"
 MANIFEST = REPOSITORY / "examples" / "pytorch-digits.yaml"
-RELEASE, NAMESPACE, JOB = "dtj", "dtj-system", "digits"
+RELEASE, NAMESPACE, JOB = "dtj-operator", "dtj-system", "digits"
 RANK_0 = f"{JOB}-worker-0"
 OPERATOR_IMAGE = "docker.io/dtj/operator:dev"
 COMMAND_TIMEOUT = 180.0
@@ -64,11 +64,20 @@ def install_operator(layout: Path | None) -> None:
     if layout is not None:
         # The tag stays the same from build to build; the digest makes a new image a new pod.
         settings = ["--set-string", rf"podAnnotations.dtj\.dev/image-digest={digest_of(layout, OPERATOR_IMAGE)}"]
+    clear_interrupted_install()
     with step("helm install"):
         run(
             *("helm", "upgrade", "--install", RELEASE, str(CHART), "--namespace", NAMESPACE, "--create-namespace"),
             *("--wait", "--timeout", "2m", *settings),
         )
+
+
+def clear_interrupted_install() -> None:
+    """A helm that was interrupted leaves the release locked; jobs and CRD stay when the release goes."""
+    releases = json.loads(run("helm", "list", "--namespace", NAMESPACE, "--pending", "--output=json"))
+    if any(release["name"] == RELEASE for release in releases):
+        print("  an earlier helm install was interrupted: removing it first", flush=True)
+        run("helm", "uninstall", RELEASE, "--namespace", NAMESPACE, "--wait")
 
 
 def digest_of(layout: Path, reference: str) -> str:
@@ -126,7 +135,7 @@ def pod_line(pod: dict[str, Any]) -> str:
 
 
 def has_started(pod: dict[str, Any]) -> bool:
-    return pod["status"]["phase"] != "Pending"
+    return bool(pod["status"]["phase"] != "Pending")
 
 
 class LogFollower:
@@ -157,7 +166,7 @@ def say_what_next(teardown: str) -> None:
         f"  kubectl get dtj {JOB} -o yaml       # conditions, counts, times\n"
         f"  kubectl describe dtj {JOB}          # events\n"
         "  kubectl explain dtj.spec             # every field\n"
-        f"  kubectl logs -n {NAMESPACE} deployment/{RELEASE}-operator\n"
+        f"  kubectl logs -n {NAMESPACE} deployment/{RELEASE}\n"
         f"Tear down:\n  {teardown}",
         flush=True,
     )

@@ -76,11 +76,13 @@ def up(name: str = DEFAULT_NAME, *, nodes: int = DEFAULT_NODES, gpus_per_node: i
         if is_running(name):
             return _already_running(name, nodes)
         _remove(name)
+        began = time.monotonic()
         try:
             _start(_allocate(name, nodes, gpus_per_node))
         except BaseException:
             _remove(name, keep_logs=True)
             raise
+    say(f"bed {name} is ready after {time.monotonic() - began:.1f} s")
     return Bed(name)
 
 

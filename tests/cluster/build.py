@@ -29,7 +29,7 @@ LINKER_VARIABLES = {
     "helm.sh/helm/v4/internal/version.version": HELM_VERSION,
     "github.com/containerd/containerd/v2/version.Version": CONTAINERD_VERSION,
 }
-# No debug information: nobody debugs these programs, and compiling without it is a third faster.
+# No debug information: nobody debugs these programs, and it takes time and space to make.
 GO_FLAGS = (
     "-trimpath",
     "-mod=readonly",

@@ -1,6 +1,7 @@
 """The command line of the test bed."""
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
@@ -62,7 +63,7 @@ def _down(options: argparse.Namespace) -> None:
 
 def _env(options: argparse.Namespace) -> None:
     variables = bed.find(options.name).environment
-    say(f"export KUBECONFIG={variables['KUBECONFIG']} PATH={variables['PATH']}:$PATH")
+    say(f"export KUBECONFIG={shlex.quote(variables['KUBECONFIG'])} PATH={shlex.quote(variables['PATH'])}:$PATH")
 
 
 def _status(options: argparse.Namespace) -> None:

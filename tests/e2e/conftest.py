@@ -15,7 +15,7 @@ from tests.kubectl import Kubectl
 
 CHART = Path(__file__).parents[2] / "helm" / "dtj-operator"
 OPERATOR_NAMESPACE = "dtj-system"
-RELEASE = "dtj"
+RELEASE = "dtj-operator"
 INSTALL_TIMEOUT = 180.0
 
 
@@ -35,7 +35,8 @@ class Installed:
 def installed() -> Iterator[Installed]:
     if given := os.environ.get(OTHER_CLUSTER):
         kubectl, helm = shutil.which("kubectl"), shutil.which("helm")
-        assert kubectl and helm, f"{OTHER_CLUSTER} is set: kubectl and helm must be on the PATH"
+        assert kubectl, f"{OTHER_CLUSTER} is set: kubectl must be on the PATH"
+        assert helm, f"{OTHER_CLUSTER} is set: helm must be on the PATH"
         install(Path(helm), Path(given))
         yield Installed(Path(kubectl), Path(given), has_bed=False)
         return

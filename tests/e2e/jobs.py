@@ -1,7 +1,5 @@
 """Jobs for the e2e tier: the real image, commands of the tests' own."""
 
-from typing import Any
-
 from tests.kubectl import Kubectl, Object, eventually
 
 IMAGE = "dtj/pytorch:dev"
@@ -10,7 +8,7 @@ RESTRICTED_CONTAINER = {"allowPrivilegeEscalation": False, "capabilities": {"dro
 FINISHED = ("Succeeded", "Failed")
 
 
-def job(name: str, command: list[str], *, replicas: int = 2, framework: str = "Custom", **container: Any) -> Object:
+def job(name: str, command: list[str], *, replicas: int = 2, framework: str = "Custom", **container: object) -> Object:
     trainer = {
         "name": "trainer",
         "image": IMAGE,

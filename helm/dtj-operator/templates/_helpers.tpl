@@ -3,13 +3,18 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 53 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* Name of the release's objects: a DNS label. */}}
+{{/* Name of the release's objects, a DNS label: <release>-dtj-operator, without saying a word twice. */}}
 {{- define "dtj-operator.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
 {{- else -}}
 {{- $name := include "dtj-operator.name" . -}}
-{{- $full := contains $name .Release.Name | ternary .Release.Name (printf "%s-%s" .Release.Name $name) -}}
+{{- $full := printf "%s-%s" .Release.Name $name -}}
+{{- if contains $name .Release.Name -}}
+{{- $full = .Release.Name -}}
+{{- else if hasPrefix (printf "%s-" .Release.Name) $name -}}
+{{- $full = $name -}}
+{{- end -}}
 {{- $full | trunc 53 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}

@@ -50,7 +50,7 @@ def run(kubeconfig: Path | None, health_port: int, rate: float, burst: int, verb
     logs.configure(verbose=verbose)
     try:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(process.run(Options(health_port, rate, burst)))
+            runner.run(process.run(Options(health_port, rate, burst), kubeconfig))
     except ConfigurationError as error:
         raise click.ClickException(str(error)) from error
 

@@ -5,9 +5,11 @@ Only ``on.event`` is used of Kopf: it adds no finalizer, no annotation and no wr
 
 import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 
 import kopf
+from kopf._core.engines.peering import Identity
 
 from dtj.api import names
 from dtj.controller.runtime import Options, Runtime
@@ -15,6 +17,7 @@ from dtj.kube.connection import connect
 
 log = logging.getLogger(__name__)
 
+IDENTITY: Final = Identity("dtj-operator")
 _BACKOFFS: Final = (0.5, 1, 2, 4, 8, 15)
 
 
@@ -27,14 +30,19 @@ class _ForEver:
             yield _BACKOFFS[-1]
 
 
-async def run(options: Options) -> None:
-    """Run until SIGTERM or SIGINT. Raises what made it impossible to go on."""
-    runtime = Runtime(connect(), options)
+async def run(options: Options, kubeconfig: Path | None = None) -> None:
+    """Run until SIGTERM or SIGINT. Raises what made it impossible to go on.
+
+    ``kubeconfig``: the one to use even inside a cluster; ``$KUBECONFIG`` must name it too, because Kopf looks there.
+    """
+    runtime = Runtime(connect(kubeconfig), options)
     await kopf.operator(
-        registry=_registry(runtime),
+        registry=_registry(runtime, prefer_kubeconfig=kubeconfig is not None),
         settings=_settings(),
         clusterwide=True,
         standalone=True,
+        # Without one Kopf asks for the name of the user, and an image may well know none for its number.
+        identity=IDENTITY,
         stop_flag=runtime.failed,
     )
     if runtime.failed.done():
@@ -58,11 +66,13 @@ def _settings() -> kopf.OperatorSettings:
     return settings
 
 
-def _registry(runtime: Runtime) -> kopf.OperatorRegistry:
+def _registry(runtime: Runtime, *, prefer_kubeconfig: bool) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
     def login(**kwargs: Any) -> kopf.ConnectionInfo | None:  # noqa: ANN401 - Kopf's protocol
+        if prefer_kubeconfig:
+            return kopf.login_with_kubeconfig(**kwargs)
         return kopf.login_with_service_account(**kwargs) or kopf.login_with_kubeconfig(**kwargs)
 
     @kopf.on.startup(registry=registry)

@@ -42,14 +42,35 @@ def _mistakes(job: DistributedTrainingJob) -> Iterator[Mistake]:
         known = ", ".join(WIRINGS)
         yield Mistake("spec.framework", f"this version does not run {spec.framework} yet; it runs {known}")
         return
-    if not spec.template.get("spec", {}).get("containers"):
-        yield Mistake("spec.template.spec.containers", "at least one container is needed")
+    templates = {"spec.template": spec.template} | {
+        f"spec.roles[{index}].template": role.template for index, role in enumerate(spec.roles or ())
+    }
+    unreadable = [mistake for path, template in templates.items() for mistake in _unreadable(path, template)]
+    if unreadable:
+        yield from unreadable
         return
     yield from _name_too_long(job)
-    yield from _template_mistakes(spec, "spec.template", spec.template)
-    for index, role in enumerate(spec.roles or ()):
-        yield from _template_mistakes(spec, f"spec.roles[{index}].template", role.template)
+    for path, template in templates.items():
+        yield from _template_mistakes(spec, path, template)
     yield from _processes_without_launcher(spec)
+
+
+def _unreadable(path: str, template: dict[str, Any]) -> Iterator[Mistake]:
+    """What the schema of the CRD guarantees, for manifests that no API server has seen."""
+    pod = template.get("spec")
+    containers = pod.get("containers") if isinstance(pod, dict) else None
+    if not isinstance(containers, list) or not containers:
+        yield Mistake(f"{path}.spec.containers", "at least one container is needed")
+    elif not all(_named(container) for container in containers):
+        yield Mistake(f"{path}.spec.containers", "every container needs a name")
+    else:
+        for container in containers:
+            if not all(_named(variable) for variable in container.get("env") or []):
+                yield Mistake(f"{path}.spec.containers[{container['name']}].env", "every variable needs a name")
+
+
+def _named(item: object) -> bool:
+    return isinstance(item, dict) and isinstance(item.get("name"), str)
 
 
 def _name_too_long(job: DistributedTrainingJob) -> Iterator[Mistake]:
@@ -66,9 +87,11 @@ def _name_too_long(job: DistributedTrainingJob) -> Iterator[Mistake]:
 
 
 def _template_mistakes(spec: JobSpec, path: str, template: dict[str, Any]) -> Iterator[Mistake]:
-    for label in (template.get("metadata") or {}).get("labels") or {}:
-        if label.startswith(labels.RESERVED_PREFIX):
-            yield Mistake(f"{path}.metadata.labels", f"{label} belongs to the operator; choose another prefix")
+    metadata = template.get("metadata") or {}
+    for kind in ("labels", "annotations"):
+        for key in metadata.get(kind) or {}:
+            if key.startswith(labels.RESERVED_PREFIX):
+                yield Mistake(f"{path}.metadata.{kind}", f"{key} belongs to the operator; choose another prefix")
     if any(volume.get("name") == SHARED_MEMORY_VOLUME for volume in template["spec"].get("volumes") or []):
         yield Mistake(f"{path}.spec.volumes", f"the name {SHARED_MEMORY_VOLUME} belongs to the operator")
     trainer = trainer_container(template)

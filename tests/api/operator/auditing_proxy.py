@@ -1,0 +1,142 @@
+"""A proxy between the operator and the API server that writes down every request that passes."""
+
+import asyncio
+import re
+import threading
+from collections import Counter
+from collections.abc import AsyncIterator, Coroutine, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import aiohttp
+import yaml
+from aiohttp import web
+
+from dtj.kube.connection import Connection, connect
+
+T = TypeVar("T")
+
+START_SECONDS = 30.0
+_NAMESPACED = re.compile(r"/namespaces/(?P<namespace>[^/]+)/(?P<resource>[^/]+)(/[^/]+)?(?P<sub>/[^/]+)?")
+_HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length"})
+_READS = frozenset({"GET", "HEAD"})
+
+
+class Request(NamedTuple):
+    """One request of the operator; ``what`` is the resource with its subresource, such as pods/status."""
+
+    method: str
+    namespace: str
+    what: str
+    code: int
+
+    @property
+    def is_write(self) -> bool:
+        return self.method not in _READS
+
+
+class Audit:
+    """Every answered request of the operator, in order."""
+
+    def __init__(self) -> None:
+        self._requests: list[Request] = []
+
+    def note(self, method: str, path: str, code: int) -> None:
+        found = _NAMESPACED.search(path)
+        if found:
+            what = found["resource"] + (found["sub"] or "")
+            self._requests.append(Request(method, found["namespace"], what, code))
+
+    def requests(self, namespace: str) -> tuple[Request, ...]:
+        return tuple(request for request in tuple(self._requests) if request.namespace == namespace)
+
+    def writes(self, namespace: str) -> Counter[str]:
+        """How often each kind of write was tried in a namespace, as in ``{"POST pods": 2}``."""
+        return Counter(f"{each.method} {each.what}" for each in self.requests(namespace) if each.is_write)
+
+
+class AuditingProxy:
+    """The API server of ``kubeconfig`` once more, as plain HTTP on a loopback port."""
+
+    def __init__(self, kubeconfig: Path) -> None:
+        self.audit = Audit()
+        self.server = ""
+        self._connection: Connection = connect(kubeconfig)
+        self._upstream: aiohttp.ClientSession | None = None
+
+    @asynccontextmanager
+    async def serving(self) -> AsyncIterator[None]:
+        connector = aiohttp.TCPConnector(ssl=self._connection.tls or True, limit=0)
+        timeout = aiohttp.ClientTimeout(total=None)
+        async with aiohttp.ClientSession(connector=connector, timeout=timeout, auto_decompress=False) as session:
+            self._upstream = session
+            application = web.Application(client_max_size=0)
+            application.router.add_route("*", "/{path:.*}", self._forward)
+            runner = web.AppRunner(application, access_log=None, handler_cancellation=True, shutdown_timeout=0.1)
+            await runner.setup()
+            try:
+                await web.TCPSite(runner, "127.0.0.1", 0).start()
+                host, port = runner.addresses[0][:2]
+                self.server = f"http://{host}:{port}"
+                yield
+            finally:
+                await runner.cleanup()
+
+    def write_kubeconfig(self, path: Path) -> Path:
+        content = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": "audited", "cluster": {"server": self.server}}],
+            "users": [{"name": "anybody", "user": {}}],
+            "contexts": [{"name": "audited", "context": {"cluster": "audited", "user": "anybody"}}],
+            "current-context": "audited",
+        }
+        path.write_text(yaml.safe_dump(content), encoding="utf-8")
+        return path
+
+    async def _forward(self, request: web.Request) -> web.StreamResponse:
+        assert self._upstream is not None
+        headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
+        if authorization := await self._connection.authorization():
+            headers["Authorization"] = authorization
+        url = self._connection.server + request.raw_path
+        body = await request.read()
+        try:
+            async with self._upstream.request(request.method, url, headers=headers, data=body or None) as answer:
+                self.audit.note(request.method, request.path, answer.status)
+                return await _pass_on(request, answer)
+        except aiohttp.ClientConnectionError as error:
+            return web.Response(status=502, text=f"{type(error).__name__}\n")
+
+
+async def _pass_on(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:
+    kept = {name: value for name, value in answer.headers.items() if name.lower() not in _HOP_BY_HOP}
+    response = web.StreamResponse(status=answer.status, headers=kept)
+    await response.prepare(request)
+    async for chunk in answer.content.iter_any():
+        await response.write(chunk)
+    await response.write_eof()
+    return response
+
+
+@contextmanager
+def audited(kubeconfig: Path) -> Iterator[AuditingProxy]:
+    """Run a proxy in a thread of its own for the block."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="auditing proxy", daemon=True)
+    thread.start()
+
+    def on_loop(work: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(work, loop).result(START_SECONDS)
+
+    proxy = AuditingProxy(kubeconfig)
+    serving = proxy.serving()
+    try:
+        on_loop(serving.__aenter__())
+        yield proxy
+    finally:
+        on_loop(serving.__aexit__(None, None, None))
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(START_SECONDS)
+        loop.close()

@@ -1,0 +1,75 @@
+"""Fixtures of the operator's tests: one operator for all, restarted where a test ended it; a scene for each test."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+import pytest
+
+from tests.api.client import Client
+from tests.api.fake_kubelet import FakeKubelet
+from tests.api.operator.auditing_proxy import Audit, AuditingProxy, audited
+from tests.api.operator.polling import eventually
+from tests.api.operator.process import Operator
+from tests.api.operator.scene import Scene
+from tests.api.resource import Resource
+from tests.cluster.pytest_fixtures import ApiServer
+
+
+@pytest.fixture(scope="session")
+def proxy(api_server: ApiServer) -> Iterator[AuditingProxy]:
+    with audited(api_server.kubeconfig) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def session_operator(
+    resource: Resource, proxy: AuditingProxy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Operator]:
+    """The one operator of the cluster; ``resource`` has brought its CRD."""
+    directory = tmp_path_factory.mktemp("operator")
+    own = Operator(proxy.write_kubeconfig(directory / "kubeconfig"), directory / "log")
+    yield own
+    if own.is_alive:
+        own.kill()
+
+
+@pytest.fixture
+def operator(session_operator: Operator) -> Iterator[Operator]:
+    """A ready operator, whose log must be free of tracebacks afterwards."""
+    if not session_operator.is_alive:
+        session_operator.start()
+    session_operator.wait_until_ready()
+    already_written = len(session_operator.log)
+    yield session_operator
+    assert_no_traceback(session_operator.log[already_written:])
+
+
+@pytest.fixture
+def scene(client: Client, proxy: AuditingProxy, operator: Operator) -> Iterator[Scene]:
+    with a_scene(client, proxy.audit) as own:
+        yield own
+
+
+@contextmanager
+def a_scene(client: Client, audit: Audit) -> Iterator[Scene]:
+    """A new namespace for the block, with a node of its own."""
+    name = f"dtj-api-{uuid4().hex[:8]}"
+    own = Scene(client, name, FakeKubelet(client, name, node=name), audit)
+    client.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+    own.kubelet.register()
+    eventually(
+        "the namespace has its service account",  # pods are refused before
+        lambda: client.request("GET", own.path("serviceaccounts", "default")).code,
+        lambda code: code == 200,
+    )
+    try:
+        yield own
+    finally:
+        client.request("DELETE", own.path("pods"), {"gracePeriodSeconds": 0})
+        client.request("DELETE", f"/api/v1/namespaces/{name}")
+        own.kubelet.unregister()
+
+
+def assert_no_traceback(log: str) -> None:
+    assert "Traceback" not in log, log

@@ -1,0 +1,77 @@
+"""The operator as users start it: a process of its own, with its log and its health port."""
+
+import http.client
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.api.operator.polling import eventually
+
+COMMAND = Path(sys.executable).parent / "dtj"
+END_SECONDS = 30.0
+
+
+class Operator:
+    """``dtj operator run`` with one log over all its starts."""
+
+    def __init__(self, kubeconfig: Path, log: Path) -> None:
+        self.kubeconfig = kubeconfig
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+        self._health_port = 0
+        log.touch()
+
+    def start(self, kubeconfig: Path | None = None) -> None:
+        """Start the process, which is not ready yet, with ``kubeconfig`` or else its usual one."""
+        assert not self.is_alive, "it runs already"
+        self._health_port = _free_port()
+        chosen = str(kubeconfig or self.kubeconfig)
+        command = [str(COMMAND), "operator", "run", "--kubeconfig", chosen, "--health-port", str(self._health_port)]
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+
+    def wait_until_ready(self) -> None:
+        eventually("the operator is ready", self.describe, lambda now: now["readyz"] == 200 or not now["alive"])
+        assert self.is_alive, f"the operator ended:\n{self.log}"
+
+    def kill(self) -> None:
+        """End it without a chance to say anything."""
+        self._end(signal.SIGKILL)
+
+    def terminate(self) -> int:
+        """Ask it to end, as the kubelet does; return its exit code."""
+        return self._end(signal.SIGTERM)
+
+    @property
+    def is_alive(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def log(self) -> str:
+        return self._log.read_text(encoding="utf-8")
+
+    def health(self, path: str) -> int | None:
+        """Return the code with which ``/healthz`` or ``/readyz`` is answered, None without an answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self._health_port, timeout=5)
+        try:
+            connection.request("GET", path)
+            return connection.getresponse().status
+        except OSError:
+            return None
+        finally:
+            connection.close()
+
+    def describe(self) -> dict[str, object]:
+        return {"alive": self.is_alive, "readyz": self.health("/readyz"), "log": self.log.splitlines()[-10:]}
+
+    def _end(self, number: signal.Signals) -> int:
+        assert self._process is not None
+        self._process.send_signal(number)
+        return self._process.wait(END_SECONDS)
+
+
+def _free_port() -> int:
+    with socket.create_server(("", 0)) as chosen:
+        return int(chosen.getsockname()[1])
