@@ -12,11 +12,12 @@ from tests.kubectl import Kubectl, Object, eventually
 
 pytestmark = pytest.mark.e2e
 
-SLEEP = ["sh", "-c", "exec sleep 600"]
+WAIT_FOR_SIGTERM = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(143)); signal.pause()"
+SLEEP = ["python", "-c", WAIT_FOR_SIGTERM]
 CRASH = """
-import os, time
+import os, sys, time
 if os.environ["DTJ_REPLICA_INDEX"] == "1":
-    print("loading weights", flush=True)
+    print("loading weights", file=sys.stderr)
     raise SystemExit("ValueError: the file is no checkpoint")
 time.sleep(600)
 """

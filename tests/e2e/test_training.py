@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.e2e.jobs import condition, job, status_when
-from tests.kubectl import Kubectl
+from tests.kubectl import Kubectl, eventually
 
 pytestmark = pytest.mark.e2e
 
@@ -42,12 +42,14 @@ def test_the_example_trains_on_two_nodes_to_the_end(kubectl: Kubectl) -> None:
     kubectl("wait", "--for=condition=Complete", "dtj/digits", "--timeout=50s")
 
     status = status_when(kubectl, "digits", "Succeeded")
-    pods = kubectl.all("pods", "dtj.dev/job-name=digits")
+    pods = eventually(
+        lambda: kubectl.all("pods", "dtj.dev/job-name=digits"),
+        lambda seen: [pod["status"]["phase"] for pod in seen] == ["Succeeded", "Succeeded"],
+    )
     accuracy = re.search(r"^test_accuracy=([0-9.]+)", kubectl("logs", "digits-worker-0"), re.MULTILINE)
     assert accuracy is not None
     assert float(accuracy[1]) >= 0.95
     assert {pod["spec"]["nodeName"] for pod in pods} == {"node-1", "node-2"}
-    assert [pod["status"]["phase"] for pod in pods] == ["Succeeded", "Succeeded"]
     assert status["startTime"] <= status["runningTime"] <= status["completionTime"]
     assert condition(status, "Complete")["status"] == "True"
     columns, row = kubectl("get", "dtj", "digits").splitlines()

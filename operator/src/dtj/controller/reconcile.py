@@ -1,7 +1,7 @@
 """One look at one job: read, observe, decide, write status, apply, tell."""
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
@@ -18,7 +18,7 @@ from dtj.kube.errors import ApiError, KubeError, obstacle_of
 from dtj.lifecycle import status as status_of
 from dtj.lifecycle.decide import decide
 from dtj.lifecycle.decision import Decision, render
-from dtj.lifecycle.observe import observe
+from dtj.lifecycle.observe import Observed, observe
 from dtj.lifecycle.obstacles import Obstacle
 from dtj.lifecycle.status import COSMETIC_INTERVAL, Situation
 
@@ -53,9 +53,7 @@ class Reconciler:
             job = DistributedTrainingJob.model_validate(raw)
         except ValidationError as error:
             return await self._refuse(key, error, now)
-        pods = self._children.pods.group(key.uid)
-        service = next(iter(self._children.services.group(key.uid)), None)
-        decision = decide(job, observe(job, pods, service, self._obstacles.get(key.uid)), now)
+        decision = decide(job, self._observe(key, job), now)
         return await self._carry_out(key, job, decision, now)
 
     async def _carry_out(self, key: Key, job: DistributedTrainingJob, decision: Decision, now: datetime) -> Outcome:
@@ -75,14 +73,28 @@ class Reconciler:
         try:
             await self._children.apply(key.namespace, key.uid, decision.writes)
         except KubeError as error:
-            self._obstacles[key.uid] = obstacle_of(error, job.metadata.generation)
             log.warning("job %s/%s: %s", key.namespace, key.name, error)
+            await self._remember(key, obstacle_of(error, job.metadata.generation), now)
             return Outcome(error=error)
         if decision.writes:
             self._obstacles.pop(key.uid, None)
         if not wait:
             await self._tell(job, decision, now)
         return Outcome(again_after=wait or decision.requeue_after)
+
+    async def _remember(self, key: Key, obstacle: Obstacle, now: datetime) -> None:
+        """Keep what refused the writes for the next look; a new obstacle is told at once, not after the backoff."""
+        before, self._obstacles[key.uid] = self._obstacles.get(key.uid), obstacle
+        raw = self._store.get(key.uid)
+        if obstacle == before or raw is None:
+            return
+        job = DistributedTrainingJob.model_validate(raw)
+        decision = decide(job, self._observe(key, job), now)
+        await self._carry_out(key, job, replace(decision, writes=()), now)
+
+    def _observe(self, key: Key, job: DistributedTrainingJob) -> Observed:
+        service = next(iter(self._children.services.group(key.uid)), None)
+        return observe(job, self._children.pods.group(key.uid), service, self._obstacles.get(key.uid))
 
     async def _refuse(self, key: Key, error: ValidationError, now: datetime) -> Outcome:
         """A spec that these models cannot read: written under another version's CRD."""

@@ -28,6 +28,8 @@ OBSTACLE_BACKOFF: Final = 10.0
 """Seconds before a refused write is tried again, at least: a broken job costs one write in this time."""
 SILENCE_LIMIT: Final = 180.0
 CRD_POLL_INTERVAL: Final = 2.0
+DELETION_DELAY: Final = 0.5
+"""Seconds before a deleted pod is looked at: mostly its job was deleted, and word of that comes on another watch."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +91,12 @@ class Runtime:
         pod = after or before
         assert pod is not None, "a change has at least one side"  # noqa: S101
         key = self._store.key(pod.metadata.controller_uid or "")
-        if key is not None:
-            self._queue.add(key, urgent=after is not None and has_failed(after))
+        if key is None:
+            return
+        if after is not None and (has_failed(after) or not after.terminating):
+            self._queue.add(key, urgent=has_failed(after))
+        else:
+            self._queue.add_after(key, DELETION_DELAY)
 
     def _on_service(self, before: Service | None, after: Service | None) -> None:
         service = after or before

@@ -63,8 +63,10 @@ class _TokenFile:
 def _from_kubeconfig(path: Path | None) -> Connection:
     # The official client knows every kind of kubeconfig (exec plugins, OIDC …); it is imported only here, because
     # in a cluster it would only cost memory.
-    from kubernetes import client, config  # noqa: PLC0415
-
+    try:
+        from kubernetes import client, config  # noqa: PLC0415
+    except ImportError as error:
+        raise ConfigurationError("outside of a cluster the extra is needed: pip install 'dtj[kubeconfig]'") from error
     configuration = client.Configuration()
     try:
         config.load_kube_config(  # type: ignore[no-untyped-call]

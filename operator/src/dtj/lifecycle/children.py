@@ -4,7 +4,7 @@ The reflector decodes straight into these structs (unknown fields are skipped wi
 ``observe`` sorts them. Times are aware datetimes in UTC.
 """
 
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from msgspec import Struct, field
 
@@ -31,6 +31,14 @@ class ObjectMeta(Struct, frozen=True, rename="camel"):
     labels: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
     deletion_timestamp: datetime | None = None
+    deletion_grace_period_seconds: int = 0
+
+    @property
+    def deletion_requested_at(self) -> datetime | None:
+        """When somebody asked for the deletion: the timestamp on the wire lies a grace period later."""
+        if self.deletion_timestamp is None:
+            return None
+        return self.deletion_timestamp - timedelta(seconds=self.deletion_grace_period_seconds)
 
     @property
     def controller_uid(self) -> str | None:
@@ -125,6 +133,18 @@ class Pod(Struct, frozen=True, rename="camel"):
     @property
     def terminating(self) -> bool:
         return self.metadata.deletion_timestamp is not None
+
+    @property
+    def deleted_before_its_end(self) -> bool:
+        """Somebody deleted the pod while it worked: how its containers end then says nothing about the training.
+
+        Times have a resolution of one second; an end in the very second of the request counts as caused by it.
+        """
+        requested = self.metadata.deletion_requested_at
+        if requested is None:
+            return False
+        ended = self.trainer.state.terminated if self.trainer else None
+        return ended is None or ended.finished_at is None or ended.finished_at >= requested
 
     def condition(self, kind: str) -> PodCondition | None:
         return next((condition for condition in self.status.conditions if condition.type == kind), None)

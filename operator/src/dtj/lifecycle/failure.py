@@ -25,6 +25,7 @@ once a second (generic PLEG, ``pkg/kubelet/kubelet.go``: genericPlegRelistPeriod
 
 _SIGNAL_EXIT_BASE = 128
 _SIGABRT = 6
+_LAST_SIGNAL = 64
 _LOST_PEER = re.compile(
     r"connection (closed|reset|refused|aborted)|broken pipe|socket (closed|timeout)|lost peer|heartbeat|"
     r"gloo|nccl|distbackenderror|diststoreerror|distnetworkerror|horovodinternalerror|watchdog|unavailableerror",
@@ -101,7 +102,7 @@ def candidate_of(pod: Pod, now: datetime) -> Candidate:
     if disruption is not None and disruption.status == "True":
         reason = _DISRUPTION_REASONS.get(disruption.reason, Reason.EVICTED)
         return Candidate(pod, time, reason, FailureClass.DISRUPTION, disruption.message, container)
-    if pod.terminating:
+    if pod.deleted_before_its_end:
         message = f"pod {pod.name} was deleted by somebody else while its job was running"
         return Candidate(pod, time, Reason.POD_DELETED, FailureClass.DISRUPTION, message, container)
     if pod.status.reason in _POD_REASONS:
@@ -120,19 +121,21 @@ def candidate_of(pod: Pod, now: datetime) -> Candidate:
 def describe(cause: Candidate, topology: Topology, attempt: int, action: RuleAction) -> LastFailure:
     """The record for ``status.lastFailure``."""
     pod, ended = cause.pod, cause.ended
+    slot = Slot(pod.role, pod.index)
+    known = slot in topology.slots  # labels may have been tampered with
     return LastFailure(
         attempt=attempt,
         time=cause.time,
         failure_class=cause.failure_class,
         reason=cause.reason,
         message=cause.message[:MAX_MESSAGE],
-        role=pod.role,
-        index=pod.index,
-        rank=topology.node_ranks.get(Slot(pod.role, pod.index)),
+        role=slot.role if known else None,
+        index=slot.index if known else None,
+        rank=topology.node_ranks.get(slot),
         pod=pod.name,
         node=pod.spec.node_name or None,
         container=cause.container.name if cause.container else None,
-        exit_code=ended.exit_code if ended else None,
+        exit_code=ended.exit_code if ended and ended.exit_code >= 0 else None,
         signal=(signal_of(ended) or None) if ended else None,
         last_lines=last_lines(ended.message) if ended else None,
         action=action,
@@ -141,9 +144,13 @@ def describe(cause: Candidate, topology: Topology, attempt: int, action: RuleAct
 
 def signal_of(ended: ContainerTerminated) -> int:
     """Number of the signal that ended the process, 0 if none did. Shells and runtimes report it as 128 + number."""
-    if ended.signal:
+    if 0 < ended.signal <= _LAST_SIGNAL:
         return ended.signal
-    return ended.exit_code - _SIGNAL_EXIT_BASE if _SIGNAL_EXIT_BASE < ended.exit_code <= _SIGNAL_EXIT_BASE + 64 else 0
+    return (
+        ended.exit_code - _SIGNAL_EXIT_BASE
+        if _SIGNAL_EXIT_BASE < ended.exit_code <= _SIGNAL_EXIT_BASE + _LAST_SIGNAL
+        else 0
+    )
 
 
 def last_lines(text: str) -> tuple[str, ...] | None:

@@ -60,19 +60,19 @@ def observe(
     return Observed(ordered, service, obstacle)
 
 
-def _by_slot(pod: Pod) -> tuple[str, int]:
-    return pod.role, pod.index
+def _by_slot(pod: Pod) -> tuple[str, int, str]:
+    return pod.role, pod.index, pod.name
 
 
 def _bucket(pod: Pod, attempt: int) -> Bucket:
     if pod.attempt != attempt:
         return Bucket.OLDER
+    if pod.deleted_before_its_end:
+        return Bucket.TERMINATING
     if has_failed(pod):
         return Bucket.FAILED
     if has_succeeded(pod):
         return Bucket.SUCCEEDED
-    if pod.terminating:
-        return Bucket.TERMINATING
     return Bucket.RUNNING if _runs(pod) else Bucket.PENDING
 
 
@@ -93,5 +93,11 @@ def _runs(pod: Pod) -> bool:
 
 
 def occupies_node(pod: Pod) -> bool:
-    """Whether anything of the pod may still run, a sidecar included."""
-    return pod.status.phase not in {"Succeeded", "Failed"}
+    """Whether anything of the pod runs or may still start, a sidecar included.
+
+    The phase alone does not tell: the kubelet reports it about a second after the end of the last container.
+    """
+    if pod.status.phase in {"Succeeded", "Failed"}:
+        return False
+    statuses = pod.status.container_statuses
+    return not statuses or any(status.state.terminated is None for status in statuses)

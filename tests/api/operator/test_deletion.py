@@ -1,0 +1,75 @@
+"""Deleting a job leaves nothing, at any moment, and costs the operator nothing."""
+
+from typing import Any
+
+import pytest
+
+from dtj.api import names
+from tests.api.operator.polling import eventually
+from tests.api.operator.scene import JOB, Scene, worker
+
+pytestmark = pytest.mark.api
+
+GARBAGE_COLLECTION_SECONDS = 60
+
+
+def test_nothing_is_left_of_a_running_job(scene: Scene) -> None:
+    scene.start()
+    before = scene.audit.requests(scene.namespace)
+
+    scene.delete(names.PLURAL, JOB)
+
+    nothing_is_left(scene)
+    assert scene.audit.requests(scene.namespace) == before, "the garbage collector does it all"
+
+
+@pytest.mark.parametrize("end", ["succeed", "fail"])
+def test_nothing_is_left_of_a_finished_job(scene: Scene, end: str) -> None:
+    scene.start()
+    if end == "succeed":
+        scene.kubelet.succeed(worker(0), worker(1))
+        scene.status_in("Succeeded")
+    else:
+        scene.kubelet.fail(worker(0), 1)
+        scene.status_in("Failed")
+
+    scene.delete(names.PLURAL, JOB)
+
+    nothing_is_left(scene)
+
+
+def test_nothing_is_left_of_jobs_deleted_while_their_pods_are_created(scene: Scene) -> None:
+    for number in range(10):
+        job = f"digits-{number}"
+        scene.submit({"metadata.name": job}, replicas=10)
+        if number % 2:
+            eventually("a first pod", scene.pod_uids, lambda pods, job=job: any(job in name for name in pods))
+        scene.delete(names.PLURAL, job)
+
+    nothing_is_left(scene)
+
+
+def test_a_job_of_the_same_name_gets_pods_of_its_own(scene: Scene) -> None:
+    old = scene.start()
+    scene.delete(names.PLURAL, JOB)
+    new_job = scene.submit()
+
+    def new_pods() -> dict[str, Any]:
+        scene.kubelet.finish_deletions()
+        return {name: uid for name, uid in scene.pod_uids().items() if uid not in old.values()}
+
+    new = eventually("the new job's pods", new_pods, lambda pods: len(pods) == 2, within=GARBAGE_COLLECTION_SECONDS)
+    scene.kubelet.run(*new)
+    scene.status_in("Running")
+
+    assert scene.pod_uids() == new
+    service = scene.list("services")[f"{JOB}-workers"]
+    assert service["metadata"]["ownerReferences"][0]["uid"] == new_job["metadata"]["uid"]
+
+
+def nothing_is_left(scene: Scene) -> None:
+    def left() -> list[str]:
+        scene.kubelet.finish_deletions()
+        return [*scene.list(names.PLURAL), *scene.list("pods"), *scene.list("services")]
+
+    eventually("nothing is left", left, lambda found: not found, within=GARBAGE_COLLECTION_SECONDS)

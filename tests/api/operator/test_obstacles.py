@@ -1,0 +1,131 @@
+"""What keeps the operator from creating a job's children: told in the status, never forced, and healed by itself."""
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests.api.client import Client, Object
+from tests.api.operator.polling import eventually, stays
+from tests.api.operator.process import Operator
+from tests.api.operator.scene import JOB, Scene, worker
+from tests.api.resource import REPOSITORY
+
+pytestmark = pytest.mark.api
+
+RETRY_SECONDS = 30
+"""A refused write is tried again after ten seconds, later after more."""
+
+SERVICE = f"{JOB}-workers"
+FOREIGN: dict[str, tuple[str, str, Object]] = {
+    "Service": ("services", SERVICE, {"metadata": {"name": SERVICE}, "spec": {"ports": [{"port": 80}]}}),
+    "Pod": (
+        "pods",
+        worker(1),
+        {
+            "metadata": {"name": worker(1), "labels": {"app": "somebody-elses"}},
+            "spec": {"schedulerName": "tests", "containers": [{"name": "main", "image": "example.com/app:1"}]},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("resource", "name", "manifest"), FOREIGN.values(), ids=FOREIGN.keys())
+def test_a_name_that_somebody_else_holds(scene: Scene, resource: str, name: str, manifest: Object) -> None:
+    foreign = scene.create(resource, manifest)
+
+    scene.submit()
+    status = scene.status_in("Pending", "NameConflict")
+    unchanged = scene.read(resource, name)
+    scene.client.request("DELETE", scene.path(resource, name), {"gracePeriodSeconds": 0})
+    pods = scene.pods_are(worker(0), worker(1), within=RETRY_SECONDS)
+    scene.kubelet.run(*pods)
+    scene.status_in("Running", within=RETRY_SECONDS)
+
+    assert name in status["conditions"][0]["message"]
+    assert unchanged["metadata"] == foreign["metadata"]
+    assert foreign["metadata"]["uid"] not in pods.values()
+
+
+def test_a_quota_that_is_too_small(scene: Scene) -> None:
+    scene.create("resourcequotas", {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}})
+    eventually(
+        "the quota is enforced", lambda: scene.read("resourcequotas", "few"), lambda quota: quota["status"].get("used")
+    )
+
+    scene.submit()
+    status = scene.status_in("Pending", "QuotaExceeded")
+    scene.patch("resourcequotas", "few", {"spec": {"hard": {"pods": "2"}}})
+    pods = scene.pods_are(worker(0), worker(1), within=RETRY_SECONDS)
+    scene.kubelet.run(*pods)
+    scene.status_in("Running", within=RETRY_SECONDS)
+
+    assert "exceeded quota: few" in status["conditions"][0]["message"]
+
+
+def test_a_template_that_the_api_server_refuses(scene: Scene) -> None:
+    scene.submit({"spec.template.spec.containers.0.volumeMounts": [{"name": "data", "mountPath": "/data"}]})
+    status = scene.status_in("Pending", "InvalidTemplate")
+
+    assert 'spec.containers[0].volumeMounts[0].name: Not found: "data"' in status["conditions"][0]["message"]
+    writes = stays("the operator's writes", lambda: scene.audit.writes(scene.namespace), seconds=12)
+    assert writes["POST pods"] == 2, "each pod once, never again"
+    assert scene.pod_uids() == {}
+
+
+def test_pods_that_the_operator_may_not_create(scene: Scene, operator: Operator, without_pods: Object) -> None:
+    operator.terminate()
+    path = operator.kubeconfig.with_name("without-pods")
+    path.write_text(yaml.safe_dump(without_pods), encoding="utf-8")
+    operator.start(path)
+    operator.wait_until_ready()
+
+    scene.submit()
+    status = scene.status_in("Pending", "OperatorForbidden")
+    operator.terminate()
+    operator.start()
+    scene.pods_are(worker(0), worker(1))
+
+    message = status["conditions"][0]["message"]
+    assert 'cannot create resource "pods"' in message
+    assert f'in the namespace "{scene.namespace}"' in message
+
+
+@pytest.fixture
+def without_pods(client: Client, scene: Scene) -> Iterator[Object]:
+    """A kubeconfig of an operator that has every right of the chart's but that of creating pods."""
+    account, role = "operator", f"{scene.namespace}-without-pods"
+    scene.create("serviceaccounts", {"metadata": {"name": account}})
+    access = "/apis/rbac.authorization.k8s.io/v1"
+    subject = {"kind": "ServiceAccount", "name": account, "namespace": scene.namespace}
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
+    binding = {"metadata": {"name": role}, "roleRef": reference, "subjects": [subject]}
+    _post(client, f"{access}/clusterroles", {"metadata": {"name": role}, "rules": _rules_without_creating_pods()})
+    _post(client, f"{access}/clusterrolebindings", binding)
+    token = _post(client, scene.path("serviceaccounts", account) + "/token", {"spec": {}})["status"]["token"]
+    yield _with_token(client, token)
+    client.request("DELETE", f"{access}/clusterrolebindings/{role}")
+    client.request("DELETE", f"{access}/clusterroles/{role}")
+
+
+def _rules_without_creating_pods() -> list[Object]:
+    text = (REPOSITORY / "helm/dtj-operator/templates/clusterrole.yaml").read_text(encoding="utf-8")
+    rules: list[Object] = yaml.safe_load(text[text.index("\nrules:") :])["rules"]
+    all_verbs = next(rule["verbs"] for rule in rules if "pods" in rule["resources"])
+    return [
+        *({**rule, "resources": [each for each in rule["resources"] if each != "pods"]} for rule in rules),
+        {"apiGroups": [""], "resources": ["pods"], "verbs": [verb for verb in all_verbs if verb != "create"]},
+    ]
+
+
+def _with_token(client: Client, token: str) -> Object:
+    kubeconfig: Object = yaml.safe_load(client.kubectl_output("config", "view", "--raw", "--minify", "--flatten"))
+    return {**kubeconfig, "users": [{"name": kubeconfig["users"][0]["name"], "user": {"token": token}}]}
+
+
+def _post(client: Client, path: str, manifest: Object) -> Object:
+    answer = client.request("POST", path, manifest)
+    assert answer.accepted, answer.message
+    return answer.body
+
+

@@ -1,0 +1,333 @@
+"""What the operator does in each situation, as it would be printed."""
+
+import pytest
+
+from dtj.api.conditions import ConditionType
+from dtj.api.job import DistributedTrainingJob
+from dtj.api.reasons import Reason
+from dtj.api.spec import ConditionStatus
+from dtj.api.status import Condition, JobStatus, Phase
+from dtj.lifecycle.decide import decide
+from dtj.lifecycle.decision import NOTHING, Decision, DeletePod, render
+from dtj.lifecycle.observe import observe
+from dtj.lifecycle.obstacles import Obstacle
+from tests.builders import NOW, JobBuilder, PodBuilder, a_job, a_pod, a_service, ago
+
+NEW = a_job().replicas(2)
+BEGUN = NEW.begun()
+LOST_PEER = "RuntimeError: Connection closed by peer"
+NOT_FOUND = 'failed to pull image "nope:1": not found'
+REFUSED = Obstacle(Reason.INVALID_TEMPLATE, "spec.containers[0].image: Required value", 1, until_spec_changes=True)
+CREATE = ("create service digits-workers", "create pod digits-worker-0", "create pod digits-worker-1")
+
+
+def holding(*kinds: ConditionType, phase: Phase, reason: Reason = Reason.ACCEPTED) -> JobBuilder:
+    conditions = tuple(
+        Condition(type=kind, status=ConditionStatus.TRUE, reason=reason, last_transition_time=ago(60)) for kind in kinds
+    )
+    return NEW.status(
+        JobStatus(phase=phase, reason=reason, conditions=conditions, start_time=ago(90), running_time=ago(60))
+    )
+
+
+RUNNING = holding(ConditionType.RUNNING, phase=Phase.RUNNING, reason=Reason.ALL_PODS_RUNNING)
+COMPLETE = holding(ConditionType.COMPLETE, phase=Phase.SUCCEEDED)
+FAILED = holding(ConditionType.FAILED, phase=Phase.FAILED)
+
+
+def worker(index: int, *, attempt: int = 0) -> PodBuilder:
+    return a_pod(BEGUN.build(), index, attempt=attempt)
+
+
+def decided(
+    job: JobBuilder, *pods: PodBuilder, service: bool = True, obstacle: Obstacle | None = None
+) -> tuple[DistributedTrainingJob, Decision]:
+    built = job.build()
+    observed = observe(built, [pod.build() for pod in pods], a_service(built) if service else None, obstacle)
+    return built, decide(built, observed, NOW)
+
+
+def text(job: JobBuilder, *pods: PodBuilder, service: bool = True, obstacle: Obstacle | None = None) -> list[str]:
+    return render(decided(job, *pods, service=service, obstacle=obstacle)[1]).splitlines()
+
+
+IGNORED: dict[str, JobBuilder] = {
+    "managed by another controller": NEW.spec(managedBy="kueue.x-k8s.io/multikueue"),
+    "being deleted": NEW.being_deleted(),
+    "being deleted while it runs": RUNNING.being_deleted(),
+    "of a later framework, but managed by another": NEW.framework("JAX").spec(managedBy="example.com/other"),
+}
+
+
+@pytest.mark.parametrize("job", IGNORED.values(), ids=IGNORED.keys())
+def test_left_alone(job: JobBuilder) -> None:
+    assert decided(job, worker(0).failed(), service=False)[1] is NOTHING
+
+
+def test_a_new_job_begins() -> None:
+    assert text(NEW, service=False) == [
+        "status: Starting (PodsStarting), attempt 0, ready 0/2",
+        *CREATE,
+        "event: Normal PodsStarting: attempt 0: creating 2 pods",
+    ]
+
+
+def test_one_pod_is_no_pods() -> None:
+    assert text(a_job(), service=False)[-1] == "event: Normal PodsStarting: attempt 0: creating 1 pod"
+
+
+def test_mistakes_are_told_and_nothing_is_created() -> None:
+    job = NEW.container(env=[{"name": "RANK", "value": "0"}, {"name": "DTJ_X", "value": "0"}])
+    told = (
+        "spec.template.spec.containers[trainer].env: RANK is set by the operator; remove it; "
+        "spec.template.spec.containers[trainer].env: DTJ_X is set by the operator; remove it"
+    )
+
+    assert text(job, service=False) == [
+        "status: Pending (InvalidSpec), attempt 0, ready None",
+        f"event: Warning InvalidSpec: {told}",
+    ]
+
+
+def test_a_job_that_was_refused_is_told_once() -> None:
+    job = NEW.framework("JAX")
+    _, first = decided(job)
+    assert first.status is not None
+
+    assert decided(job.status(first.status))[1] == NOTHING
+
+
+def test_a_mistake_mended_lets_the_job_begin() -> None:
+    _, first = decided(NEW.framework("JAX"))
+    assert first.status is not None
+
+    assert text(NEW.status(first.status), service=False)[1:4] == list(CREATE)
+
+
+CREATED: dict[str, tuple[tuple[PodBuilder, ...], bool, tuple[str, ...]]] = {
+    "nothing is there": ((), False, CREATE),
+    "the service is missing": ((worker(0), worker(1)), False, CREATE[:1]),
+    "a pod is missing": ((worker(0),), True, CREATE[2:]),
+    "pods of an older attempt fill no slot": ((worker(0, attempt=1), worker(1, attempt=1)), True, CREATE[1:]),
+    "all is there": ((worker(0), worker(1)), True, ()),
+}
+
+
+@pytest.mark.parametrize(("pods", "service", "created"), CREATED.values(), ids=CREATED.keys())
+def test_only_what_is_missing_is_created(pods: tuple[PodBuilder, ...], service: bool, created: tuple[str, ...]) -> None:
+    assert [line for line in text(BEGUN, *pods, service=service) if line.startswith("create")] == list(created)
+
+
+Told = tuple[Phase, Reason, str]
+STARTS: dict[str, tuple[tuple[PodBuilder, ...], Told]] = {
+    "no pod yet": ((), (Phase.STARTING, Reason.PODS_STARTING, "0 of 2 pods running")),
+    "containers are created": (
+        (worker(0), worker(1)),
+        (Phase.STARTING, Reason.CONTAINER_CREATING, "0 of 2 pods running"),
+    ),
+    "one runs": (
+        (worker(0).running(), worker(1)),
+        (Phase.STARTING, Reason.CONTAINER_CREATING, "1 of 2 pods running"),
+    ),
+    "no node for one": (
+        (worker(0).running(), worker(1).unschedulable("0/2 nodes are available")),
+        (Phase.PENDING, Reason.UNSCHEDULABLE, "1 of 2 pods: 0/2 nodes are available"),
+    ),
+    "a gate": (
+        (worker(0).scheduling_gated(), worker(1).scheduling_gated()),
+        (Phase.STARTING, Reason.SCHEDULING_GATED, "0 of 2 pods running"),
+    ),
+    "a bad image": (
+        (worker(0).waiting("ErrImagePull", NOT_FOUND), worker(1).waiting("ImagePullBackOff", NOT_FOUND)),
+        (Phase.PENDING, Reason.IMAGE_PULL_BACK_OFF, f"2 of 2 pods: container trainer: {NOT_FOUND}"),
+    ),
+    "all run": (
+        (worker(0).running(), worker(1).running()),
+        (Phase.RUNNING, Reason.ALL_PODS_RUNNING, "all 2 pods running"),
+    ),
+    "one was quick": (
+        (worker(0).running(), worker(1).succeeded()),
+        (Phase.RUNNING, Reason.SOME_PODS_FINISHED, "1 of 2 pods running, 1 succeeded"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("pods", "told"), STARTS.values(), ids=STARTS.keys())
+def test_how_far_the_start_is(pods: tuple[PodBuilder, ...], told: Told) -> None:
+    _, decision = decided(BEGUN, *pods)
+
+    assert decision.status is not None
+    assert (decision.status.phase, decision.status.reason, decision.status.conditions[0].message) == told
+
+
+def test_a_refused_template_is_told_and_not_tried_again() -> None:
+    assert text(BEGUN, service=True, obstacle=REFUSED) == [
+        "status: Pending (InvalidTemplate), attempt 0, ready 0/2",
+        f"event: Warning InvalidTemplate: {REFUSED.message}",
+    ]
+
+
+def test_a_new_spec_is_tried() -> None:
+    assert text(BEGUN.generation(2), obstacle=REFUSED)[1:3] == list(CREATE[1:])
+
+
+def test_an_obstacle_that_may_go_away_is_told_and_tried_again() -> None:
+    quota = Obstacle(Reason.QUOTA_EXCEEDED, "exceeded quota: gpus", 1)
+
+    assert text(BEGUN, worker(0).running(), obstacle=quota) == [
+        "status: Pending (QuotaExceeded), attempt 0, ready 1/2",
+        "create pod digits-worker-1",
+        "event: Warning QuotaExceeded: exceeded quota: gpus",
+    ]
+
+
+def test_an_old_obstacle_does_not_hide_that_all_run() -> None:
+    assert text(BEGUN, worker(0).running(), worker(1).running(), obstacle=REFUSED)[0].startswith("status: Running")
+
+
+def test_all_running_is_news_once() -> None:
+    pods = (worker(0).running(), worker(1).running())
+    _, first = decided(BEGUN, *pods)
+    assert first.status is not None
+    assert [event.reason for event in first.events] == [Reason.ALL_PODS_RUNNING]
+
+    assert decided(BEGUN.status(first.status), *pods)[1] == NOTHING
+    assert decided(BEGUN.status(first.status), pods[0], worker(1).succeeded())[1].events == ()
+
+
+def test_the_same_trouble_is_news_once() -> None:
+    pods = (worker(0).unschedulable("0/2 nodes"), worker(1))
+    _, first = decided(BEGUN, *pods)
+    assert first.status is not None
+    worse = (worker(0).unschedulable("0/1 nodes"), worker(1).unschedulable("0/1 nodes"))
+    _, second = decided(BEGUN.status(first.status), *worse)
+
+    assert [event.reason for event in first.events] == [Reason.UNSCHEDULABLE]
+    assert second.status is not None
+    assert second.events == ()
+
+
+def test_all_succeeded() -> None:
+    assert text(RUNNING, worker(0).succeeded(), worker(1).succeeded()) == [
+        "status: Succeeded (Succeeded), attempt 0, ready 0/2",
+        "event: Normal Succeeded: 2 pods succeeded",
+    ]
+
+
+def test_a_sidecar_that_still_runs_does_not_hold_the_job_up_and_is_stopped() -> None:
+    lingering = worker(1).running(container="proxy").ended(0)
+
+    assert text(RUNNING, worker(0).succeeded(), lingering)[:2] == [
+        "status: Succeeded (Succeeded), attempt 0, ready 0/2",
+        "delete pod digits-worker-1 (uid uid-of-digits-worker-1)",
+    ]
+
+
+def test_roles_beside_the_workers_do_not_hold_the_job_up() -> None:
+    job = a_job().framework("Custom").role("server").begun()
+
+    assert text(job, worker(0).succeeded(), a_pod(role="server").running())[:2] == [
+        "status: Succeeded (Succeeded), attempt 0, ready 0/2",
+        "delete pod digits-server-0 (uid uid-of-digits-server-0)",
+    ]
+
+
+def test_a_worker_that_fails_fails_the_job_and_the_others_are_stopped() -> None:
+    job, decision = decided(RUNNING, worker(0).running(), worker(1).failed(3, lines="ValueError: x", at=ago(1)))
+
+    assert render(decision).splitlines() == [
+        "status: Failed (NonZeroExit), attempt 0, ready 0/2",
+        "delete pod digits-worker-0 (uid uid-of-digits-worker-0)",
+        (
+            "event: Warning NonZeroExit: digits-worker-1 (rank 1) on node-1: "
+            "container trainer ended with exit code 3: ValueError: x"
+        ),
+    ]
+    assert decision.writes == (DeletePod("digits-worker-0", "uid-of-digits-worker-0", 10),)
+    assert decision.status is not None
+    failure = decision.status.last_failure
+    assert failure is not None
+    assert (failure.exit_code, failure.rank, failure.last_lines, failure.time) == (3, 1, ("ValueError: x",), ago(1))
+    assert decision.status.running_time == job.status.running_time
+
+
+def test_a_failure_is_told_even_where_all_others_succeeded() -> None:
+    assert text(RUNNING, worker(0).succeeded(), worker(1).failed())[0].startswith("status: Failed")
+
+
+def test_a_lost_peer_waits_for_its_cause() -> None:
+    assert text(RUNNING, worker(0).running(), worker(1).failed(lines=LOST_PEER, at=ago(1))) == ["look again after 1 s"]
+
+
+@pytest.mark.parametrize("other", [worker(0).failed(3, at=ago(1)), worker(0).succeeded()], ids=["its cause", "none"])
+def test_nobody_waits_where_nothing_more_can_come(other: PodBuilder) -> None:
+    assert text(RUNNING, other, worker(1).failed(lines=LOST_PEER))[0].startswith("status: Failed")
+
+
+def test_a_failure_before_all_ran_fails_the_job_too() -> None:
+    assert text(BEGUN, worker(0), worker(1).failed())[:2] == [
+        "status: Failed (NonZeroExit), attempt 0, ready 0/2",
+        "delete pod digits-worker-0 (uid uid-of-digits-worker-0)",
+    ]
+
+
+DELETED: dict[str, tuple[PodBuilder, ...]] = {
+    "being deleted": (worker(0).running(), worker(1).running().being_deleted()),
+    "gone": (worker(0).running(),),
+}
+
+
+@pytest.mark.parametrize("pods", DELETED.values(), ids=DELETED.keys())
+def test_a_worker_that_somebody_deleted_fails_the_job(pods: tuple[PodBuilder, ...]) -> None:
+    assert text(RUNNING, *pods) == [
+        "status: Failed (PodDeleted), attempt 0, ready 0/2",
+        "delete pod digits-worker-0 (uid uid-of-digits-worker-0)",
+        (
+            "event: Warning PodDeleted: digits-worker-1 (rank 1)"
+            f"{' on node-1' if len(pods) == 2 else ''}: pod digits-worker-1 was deleted by somebody else "
+            "while its job was running"
+        ),
+    ]
+
+
+def test_a_pod_that_goes_missing_before_all_ran_is_simply_created_again() -> None:
+    assert "create pod digits-worker-1" in text(BEGUN, worker(0).running())
+
+
+CLEANUP: dict[str, tuple[JobBuilder, str, list[str]]] = {
+    "complete": (COMPLETE, "Running", ["delete pod digits-worker-0"]),
+    "failed": (FAILED, "Running", ["delete pod digits-worker-0"]),
+    "nothing is kept": (
+        COMPLETE,
+        "All",
+        ["delete pod digits-worker-0", "delete pod digits-worker-1", "delete service digits-workers"],
+    ),
+    "all is kept": (COMPLETE, "None", []),
+}
+
+
+@pytest.mark.parametrize(("job", "policy", "deleted"), CLEANUP.values(), ids=CLEANUP.keys())
+def test_a_finished_job_is_only_cleaned_up(job: JobBuilder, policy: str, deleted: list[str]) -> None:
+    pods = (worker(0).running(), worker(1).succeeded(), a_pod(BEGUN.build(), 2).running().being_deleted())
+    lines = text(job.spec(cleanupPolicy=policy), *pods)
+
+    assert [line.split(" (uid")[0] for line in lines] == (deleted or ["nothing to do"])
+
+
+AFTERWARDS: dict[str, tuple[PodBuilder, ...]] = {
+    "its pods are deleted": (),
+    "a pod fails": (worker(0).failed(), worker(1).succeeded()),
+    "a pod is deleted": (worker(0).succeeded(), worker(1).succeeded().being_deleted()),
+}
+
+
+@pytest.mark.parametrize("pods", AFTERWARDS.values(), ids=AFTERWARDS.keys())
+@pytest.mark.parametrize("job", [COMPLETE, FAILED], ids=["complete", "failed"])
+def test_a_finished_job_stays_finished_when(job: JobBuilder, pods: tuple[PodBuilder, ...]) -> None:
+    assert decided(job, *pods, service=False)[1] == NOTHING
+
+
+def test_a_finished_job_stops_survivors_of_older_attempts() -> None:
+    assert text(COMPLETE, worker(0, attempt=1).running()) == [
+        "delete pod digits-worker-0-r1 (uid uid-of-digits-worker-0-r1)"
+    ]
