@@ -196,8 +196,13 @@ class PodBuilder:
     def in_phase(self, phase: str) -> Self:
         return replace(self, phase=phase)
 
-    def being_deleted(self, at: datetime = NOW) -> Self:
-        return replace(self, metadata={**self.metadata, "deletionTimestamp": rfc3339(at)})
+    def being_deleted(self, at: datetime = NOW, grace: int = 30) -> Self:
+        """Somebody asked for the deletion ``at`` this time; the pod has so many seconds to end."""
+        deletion = {
+            "deletionTimestamp": rfc3339(at + timedelta(seconds=grace)),
+            "deletionGracePeriodSeconds": grace,
+        }
+        return replace(self, metadata={**self.metadata, **deletion})
 
     def condition(self, kind: str, status: str, reason: str = "", message: str = "") -> Self:
         condition = {"type": kind, "status": status, "reason": reason, "message": message}

@@ -91,7 +91,9 @@ class FakeKubelet:
         for pod in pods:
             self.report(pod, {container: terminated(0) for container in self._containers(pod)})
 
-    def fail(self, pod: str, exit_code: int, message: str = "", *, reason: str = "", at: datetime | None = None) -> None:
+    def fail(
+        self, pod: str, exit_code: int, message: str = "", *, reason: str = "", at: datetime | None = None
+    ) -> None:
         """End the trainer container badly and the others of the pod well."""
         ends = {container: terminated(0) for container in self._containers(pod)}
         self.report(pod, {**ends, TRAINER: terminated(exit_code, message, reason=reason, at=at)})

@@ -127,5 +127,3 @@ def _post(client: Client, path: str, manifest: Object) -> Object:
     answer = client.request("POST", path, manifest)
     assert answer.accepted, answer.message
     return answer.body
-
-

@@ -19,6 +19,8 @@ from tests.builders import NODE, NOW, JobBuilder, rfc3339
 
 Raw = dict[str, Any]
 
+GRACE_SECONDS = 30
+
 
 @dataclass
 class Cluster:
@@ -82,7 +84,10 @@ class Cluster:
 
     def delete(self, name: str) -> None:
         """Somebody deletes a pod: it stays until its kubelet has ended it."""
-        self.pods[name]["metadata"].setdefault("deletionTimestamp", rfc3339(self.now))
+        metadata = self.pods[name]["metadata"]
+        if "deletionTimestamp" not in metadata:
+            metadata["deletionTimestamp"] = rfc3339(self.now + timedelta(seconds=GRACE_SECONDS))
+            metadata["deletionGracePeriodSeconds"] = GRACE_SECONDS
 
     def vanish(self, name: str) -> None:
         del self.pods[name]

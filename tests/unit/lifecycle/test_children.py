@@ -8,7 +8,7 @@ from tests.builders import JOB_UID, NOW, a_pod, rfc3339
 
 
 def test_a_pod_as_the_server_sends_it() -> None:
-    sent = a_pod(index=3).running().being_deleted().raw()
+    sent = a_pod(index=3).running().being_deleted(grace=0).raw()
     sent["metadata"]["managedFields"] = [{"manager": "kubelet"}]
     sent["status"]["containerStatuses"][0]["imageID"] = "sha256:0"
     pod = msgspec.json.decode(msgspec.json.encode(sent), type=Pod)
@@ -66,3 +66,10 @@ def test_times_know_their_zone() -> None:
     assert pod.trainer.state.terminated is not None
     assert pod.trainer.state.terminated.finished_at is not None
     assert rfc3339(pod.trainer.state.terminated.finished_at) == rfc3339(NOW)
+
+
+def test_the_request_of_a_deletion_lies_a_grace_period_before_its_timestamp() -> None:
+    metadata = a_pod().being_deleted(NOW, grace=300).build().metadata
+
+    assert metadata.deletion_requested_at == NOW
+    assert a_pod().build().metadata.deletion_requested_at is None

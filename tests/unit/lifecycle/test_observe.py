@@ -1,6 +1,7 @@
 """Every pod in exactly one bucket."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
@@ -10,11 +11,12 @@ from dtj.api import names
 from dtj.lifecycle.children import Pod
 from dtj.lifecycle.observe import Bucket, Observed, observe, occupies_node
 from dtj.plan.topology import Slot
-from tests.builders import PodBuilder, a_job, a_pod, a_service
+from tests.builders import NOW, PodBuilder, a_job, a_pod, a_service
 from tests.unit.lifecycle.pods import any_pod
 
 JOB = a_job().replicas(3).begun(attempt=1).build()
 POD = a_pod(JOB)
+SECOND = timedelta(seconds=1)
 
 BUCKETS: dict[str, tuple[PodBuilder, Bucket]] = {
     "just created": (POD.unschedulable(), Bucket.PENDING),
@@ -36,7 +38,9 @@ BUCKETS: dict[str, tuple[PodBuilder, Bucket]] = {
         Bucket.SUCCEEDED,
     ),
     "succeeded, no container says so": (POD.in_phase("Succeeded"), Bucket.SUCCEEDED),
-    "succeeded and being deleted": (POD.succeeded().being_deleted(), Bucket.SUCCEEDED),
+    "succeeded, then deleted": (POD.succeeded().being_deleted(at=NOW + SECOND), Bucket.SUCCEEDED),
+    "deleted, then exited with 0 as asked to": (POD.succeeded().being_deleted(at=NOW - SECOND), Bucket.TERMINATING),
+    "succeeded in the second of its deletion": (POD.succeeded().being_deleted(), Bucket.TERMINATING),
     "failed": (POD.failed(3), Bucket.FAILED),
     "trainer failed, sidecar still running": (POD.running(container="sidecar").ended(1), Bucket.FAILED),
     "evicted, no container says so": (POD.pod_failed("Evicted"), Bucket.FAILED),
@@ -45,7 +49,8 @@ BUCKETS: dict[str, tuple[PodBuilder, Bucket]] = {
         POD.in_phase("Failed").waiting("PodInitializing").init_ended(1),
         Bucket.FAILED,
     ),
-    "failed and being deleted": (POD.failed(143).being_deleted(), Bucket.FAILED),
+    "failed, then deleted": (POD.failed(3).being_deleted(at=NOW + SECOND), Bucket.FAILED),
+    "deleted, then ended by SIGTERM": (POD.failed(143).being_deleted(at=NOW - SECOND), Bucket.TERMINATING),
     "running and being deleted": (POD.running().being_deleted(), Bucket.TERMINATING),
     "pending and being deleted": (POD.being_deleted(), Bucket.TERMINATING),
     "of an older attempt": (a_pod(JOB, attempt=0).running(), Bucket.OLDER),
@@ -104,8 +109,10 @@ OCCUPIES: dict[str, tuple[PodBuilder, bool]] = {
     "pending": (POD, True),
     "running": (POD.running(), True),
     "trainer ended, sidecar runs": (POD.running(container="sidecar").ended(0), True),
+    "all containers ended, the phase lags behind": (POD.ended(0), False),
     "succeeded": (POD.succeeded(), False),
     "failed": (POD.failed(), False),
+    "succeeded, no container says so": (POD.in_phase("Succeeded"), False),
 }
 
 

@@ -46,7 +46,7 @@ async def run(options: Options, kubeconfig: Path | None = None) -> None:
         stop_flag=runtime.failed,
     )
     if runtime.failed.done():
-        runtime.failed.result()
+        raise runtime.failed.exception() or RuntimeError("the operator stopped without being asked to")
 
 
 def _settings() -> kopf.OperatorSettings:

@@ -66,9 +66,11 @@ class Reconciler:
                 if error.code == 404:
                     self._store.drop(key.uid)
                     return Outcome()
-                # 409: the job changed under our eyes; the new one is on its way.
+                if error.code != 409:  # 409: the job changed under our eyes; the new one is on its way.
+                    log.warning("job %s/%s: status not written: %s", key.namespace, key.name, error)
                 return Outcome(error=error)
             except KubeError as error:
+                log.warning("job %s/%s: status not written: %s", key.namespace, key.name, error)
                 return Outcome(error=error)
         try:
             await self._children.apply(key.namespace, key.uid, decision.writes)

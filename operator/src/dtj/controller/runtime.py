@@ -108,7 +108,13 @@ class Runtime:
     async def _work_for_ever(self) -> None:
         while True:
             key = await self._queue.get()
-            outcome = await self._reconciler.reconcile(key)
+            try:
+                outcome = await self._reconciler.reconcile(key)
+            except Exception:
+                # A fault of this program, met by one job: the others must not pay for it.
+                log.exception("job %s/%s: looking at it failed", key.namespace, key.name)
+                self._queue.failed(key, at_least=OBSTACLE_BACKOFF)
+                continue
             if outcome.error is not None:
                 self._back_off(key, outcome.error)
                 continue
@@ -124,15 +130,15 @@ class Runtime:
         """Look at every job now and then, and drop jobs whose deletion was missed."""
         while True:
             await asyncio.sleep(RESYNC_INTERVAL)
-            before = {key.uid for key in self._store.all_keys()}
+            before = tuple(self._store.all_keys())
             try:
                 existing = await jobs.list_uids(self._client)
             except KubeError as error:
                 log.warning("resync: %s", error)
                 continue
-            for uid in before - existing:
-                self._store.drop(uid)
-            for key in self._store.all_keys():
+            for key in before:
+                if key.uid not in existing:
+                    self._store.drop(key.uid)
                 self._queue.add(key)
 
     async def _until_served(self) -> None:

@@ -53,8 +53,10 @@ class _Event(Struct):
     object: Raw
 
 
-class _OnlyMeta(Struct):
-    metadata: ObjectMeta
+class _Bookmark(Struct):
+    """The server sends an otherwise empty object; it has not even a name."""
+
+    metadata: _ListMeta
 
 
 class _Status(Struct):
@@ -107,7 +109,7 @@ class Reflector(Generic[T]):
         self._remove(uid)
 
     async def run(self) -> None:
-        """Follow the objects for ever. Errors of the API server are logged and tried again, without end."""
+        """Follow the objects for ever. Errors, also answers that make no sense, are logged and tried again without end."""
         failures = 0
         while True:
             try:
@@ -115,7 +117,7 @@ class Reflector(Generic[T]):
                     await self._list()
                 await self._watch()
                 failures = 0
-            except KubeError as error:
+            except (KubeError, msgspec.MsgspecError) as error:
                 failures = 0 if isinstance(error, ApiError) and error.code == 410 else failures + 1
                 log.warning("watch of %s: %s", self._path, error)
                 await asyncio.sleep(_backoff(failures))
@@ -159,7 +161,7 @@ class Reflector(Generic[T]):
             status = msgspec.json.decode(event.object, type=_Status)
             raise ApiError(status.code, status.reason, status.message)
         if event.type == "BOOKMARK":
-            self._version = msgspec.json.decode(event.object, type=_OnlyMeta).metadata.resource_version
+            self._version = msgspec.json.decode(event.object, type=_Bookmark).metadata.resource_version
             return
         new = self._decoder.decode(event.object)
         self._version = new.metadata.resource_version
