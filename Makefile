@@ -12,7 +12,7 @@ CACHE := $(or $(DTJ_CACHE_DIR),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/dtj)
 LAYOUT := $(CACHE)/images/layout
 
 # $(call timed,what,command): say what is being done, do it, say how long it took.
-timed = @echo "== $(1)"; began=$$SECONDS; $(2); echo "== $(1): $$((SECONDS - began)) s"
+timed = @echo "== $(1)"; began=$$SECONDS; ( $(2) ) || { echo "== $(1): failed after $$((SECONDS - began)) s"; exit 1; }; echo "== $(1): $$((SECONDS - began)) s"
 
 .PHONY: help
 help: ## list the targets

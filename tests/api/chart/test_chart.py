@@ -205,5 +205,8 @@ def test_uninstalling_keeps_the_definition_and_so_the_jobs(rendered: Render) -> 
 def test_labels_of_ones_own_cannot_lose_the_pod(rendered: Render) -> None:
     """The API server refuses a Deployment whose selector misses its own pod."""
     deployment = rendered("--set-string=podLabels.app\\.kubernetes\\.io/name=mine")["Deployment"]
-    selector, labels = deployment["spec"]["selector"]["matchLabels"], deployment["spec"]["template"]["metadata"]["labels"]
+    selector, labels = (
+        deployment["spec"]["selector"]["matchLabels"],
+        deployment["spec"]["template"]["metadata"]["labels"],
+    )
     assert selector.items() <= labels.items()

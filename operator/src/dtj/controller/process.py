@@ -45,7 +45,7 @@ async def run(options: Options, kubeconfig: Path | None = None) -> None:
         identity=IDENTITY,
         stop_flag=runtime.failed,
     )
-    if runtime.failed.done():
+    if runtime.failed.done() and not runtime.failed.cancelled():  # Kopf cancels it when it is asked to end
         raise runtime.failed.exception() or RuntimeError("the operator stopped without being asked to")
 
 

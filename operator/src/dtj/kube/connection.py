@@ -76,7 +76,7 @@ def _from_kubeconfig(path: Path | None) -> Connection:
         raise ConfigurationError(f"no way to a Kubernetes API server: {error}") from error
 
     async def authorization() -> str | None:
-        header = await asyncio.to_thread(configuration.get_api_key_with_prefix, "authorization")
+        header = await asyncio.to_thread(configuration.get_api_key_with_prefix, "BearerToken", "authorization")
         return str(header) if header else None
 
     return Connection(configuration.host, _tls(configuration), authorization)
