@@ -33,8 +33,10 @@ endif
 
 .PHONY: test
 test: setup lint types layers generated unit ## lint, types, layers, unit, api and e2e tests
-	@$(MAKE) bed api
-	@$(MAKE) images load e2e
+ifndef DTJ_TEST_KUBECONFIG
+	@$(MAKE) bed images load
+endif
+	@$(MAKE) api e2e
 
 ##@ parts of the test
 
@@ -100,7 +102,7 @@ down: ## remove the demo's cluster and everything it made
 	@$(BED) down
 
 .PHONY: generate
-generate: setup ## write the generated files anew: CRD, chart's copy, reference
+generate: setup ## write the generated files anew: CRD, its copy in the chart, API reference
 	@$(RUN) python -m dtj.api.crd --write
 
 .PHONY: format

@@ -21,7 +21,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parent.parent
 CHART = REPOSITORY / "helm" / "dtj-operator"
 MANIFEST = REPOSITORY / "examples" / "pytorch-digits.yaml"
-RELEASE, NAMESPACE, JOB = "dtj-operator", "dtj-system", "digits"
+RELEASE, NAMESPACE, JOB = "dtj", "dtj-system", "digits"
 RANK_0 = f"{JOB}-worker-0"
 OPERATOR_IMAGE = "docker.io/dtj/operator:dev"
 COMMAND_TIMEOUT = 180.0
@@ -166,7 +166,7 @@ def say_what_next(teardown: str) -> None:
         f"  kubectl get dtj {JOB} -o yaml       # conditions, counts, times\n"
         f"  kubectl describe dtj {JOB}          # events\n"
         "  kubectl explain dtj.spec             # every field\n"
-        f"  kubectl logs -n {NAMESPACE} deployment/{RELEASE}\n"
+        f"  kubectl logs -n {NAMESPACE} deployment/dtj-operator\n"
         f"Tear down:\n  {teardown}",
         flush=True,
     )

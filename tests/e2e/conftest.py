@@ -15,7 +15,7 @@ from tests.kubectl import Kubectl
 
 CHART = Path(__file__).parents[2] / "helm" / "dtj-operator"
 OPERATOR_NAMESPACE = "dtj-system"
-RELEASE = "dtj-operator"
+RELEASE = "dtj"
 INSTALL_TIMEOUT = 180.0
 
 

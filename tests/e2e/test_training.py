@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.e2e.conftest import Installed
 from tests.e2e.jobs import condition, job, status_when
 from tests.kubectl import Kubectl, eventually
 
@@ -49,7 +50,7 @@ def test_the_example_trains_on_two_nodes_to_the_end(kubectl: Kubectl) -> None:
     accuracy = re.search(r"^test_accuracy=([0-9.]+)", kubectl("logs", "digits-worker-0"), re.MULTILINE)
     assert accuracy is not None
     assert float(accuracy[1]) >= 0.95
-    assert {pod["spec"]["nodeName"] for pod in pods} == {"node-1", "node-2"}
+    assert len({pod["spec"]["nodeName"] for pod in pods}) == 2
     assert status["startTime"] <= status["runningTime"] <= status["completionTime"]
     assert condition(status, "Complete")["status"] == "True"
     columns, row = kubectl("get", "dtj", "digits").splitlines()
@@ -85,7 +86,9 @@ def test_custom_programs_find_their_peers_by_name(kubectl: Kubectl) -> None:
     assert kubectl("logs", "peers-worker-1").strip() == "found=2 me=peers-worker-1"
 
 
-def test_gpus_are_placed_by_the_scheduler(kubectl: Kubectl) -> None:
+def test_gpus_are_placed_by_the_scheduler(kubectl: Kubectl, installed: Installed) -> None:
+    if not installed.has_bed:
+        pytest.skip("nobody knows how many GPUs another cluster has")
     asks = {"limits": {"nvidia.com/gpu": "4"}}
     manifest = job("gpus", ["sh", "-c", "echo processes=$DTJ_PROCESSES_PER_REPLICA"], resources=asks)
     kubectl.apply(manifest)

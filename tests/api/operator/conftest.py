@@ -37,11 +37,13 @@ def session_operator(
 @pytest.fixture
 def operator(session_operator: Operator) -> Iterator[Operator]:
     """A ready operator, whose log must be free of tracebacks afterwards."""
+    already_written = len(session_operator.log)
     if not session_operator.is_alive:
         session_operator.start()
     session_operator.wait_until_ready()
-    already_written = len(session_operator.log)
     yield session_operator
+    if session_operator.is_alive and not session_operator.is_usual:
+        session_operator.kill()
     assert_no_traceback(session_operator.log[already_written:])
 
 

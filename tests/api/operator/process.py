@@ -18,6 +18,7 @@ class Operator:
 
     def __init__(self, kubeconfig: Path, log: Path) -> None:
         self.kubeconfig = kubeconfig
+        self.is_usual = True
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
         self._health_port = 0
@@ -27,6 +28,7 @@ class Operator:
         """Start the process, which is not ready yet, with ``kubeconfig`` or else its usual one."""
         assert not self.is_alive, "it runs already"
         self._health_port = _free_port()
+        self.is_usual = kubeconfig is None
         chosen = str(kubeconfig or self.kubeconfig)
         command = [str(COMMAND), "operator", "run", "--kubeconfig", chosen, "--health-port", str(self._health_port)]
         with self._log.open("ab") as log:

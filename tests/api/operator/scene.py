@@ -60,7 +60,7 @@ class Scene:
         assert answer.accepted, answer.message
         return answer.body
 
-    def list(self, resource: str) -> dict[str, Object]:
+    def all_of(self, resource: str) -> dict[str, Object]:
         """All objects of a kind by name."""
         answer = self.client.request("GET", self.path(resource))
         assert answer.accepted, answer.message
@@ -85,7 +85,7 @@ class Scene:
         )
 
     def pod_uids(self) -> dict[str, str]:
-        return {name: pod["metadata"]["uid"] for name, pod in self.list("pods").items()}
+        return {name: pod["metadata"]["uid"] for name, pod in self.all_of("pods").items()}
 
     def pods_are(self, *expected: str, within: float = DEADLINE_SECONDS) -> dict[str, str]:
         """Wait until exactly these pods are there, letting go of those being deleted; return their UIDs."""
@@ -97,9 +97,13 @@ class Scene:
         return eventually(f"the pods are {expected}", pods, lambda now: now.keys() == set(expected), within=within)
 
     def start(self, changes: Mapping[str, Any] | None = None, *, replicas: int = 2) -> dict[str, str]:
-        """Submit a job and let all of its pods run; return their UIDs."""
+        """Submit a job and let all of its pods run; return their UIDs once the operator is done with it."""
         self.submit(changes, replicas=replicas)
         uids = self.pods_are(*map(worker, range(replicas)))
         self.kubelet.run(*uids)
         self.status_in("Running")
+        eventually("the event of that", self.event_reasons, lambda reasons: "AllPodsRunning" in reasons)
         return uids
+
+    def event_reasons(self) -> list[str]:
+        return [str(event["reason"]) for event in self.all_of("events").values()]

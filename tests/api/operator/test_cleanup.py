@@ -57,7 +57,7 @@ def assert_left(scene: Scene, pods: set[str], services: set[str]) -> None:
 
     def what_is_left() -> tuple[set[str], set[str]]:
         scene.kubelet.finish_deletions()
-        return set(scene.list("pods")), set(scene.list("services"))
+        return set(scene.all_of("pods")), set(scene.all_of("services"))
 
     eventually(f"left are {pods} and {services}", what_is_left, lambda left: left == (pods, services))
     stays("what is left", what_is_left, seconds=1)

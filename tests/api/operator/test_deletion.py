@@ -53,6 +53,7 @@ def test_a_job_of_the_same_name_gets_pods_of_its_own(scene: Scene) -> None:
     old = scene.start()
     scene.delete(names.PLURAL, JOB)
     new_job = scene.submit()
+    waiting = scene.status_in("Pending", "NameConflict")  # nobody has let go of the old pods yet
 
     def new_pods() -> dict[str, Any]:
         scene.kubelet.finish_deletions()
@@ -62,14 +63,15 @@ def test_a_job_of_the_same_name_gets_pods_of_its_own(scene: Scene) -> None:
     scene.kubelet.run(*new)
     scene.status_in("Running")
 
+    assert "of an earlier job of this name is still there" in waiting["conditions"][0]["message"]
     assert scene.pod_uids() == new
-    service = scene.list("services")[f"{JOB}-workers"]
+    service = scene.all_of("services")[f"{JOB}-workers"]
     assert service["metadata"]["ownerReferences"][0]["uid"] == new_job["metadata"]["uid"]
 
 
 def nothing_is_left(scene: Scene) -> None:
     def left() -> list[str]:
         scene.kubelet.finish_deletions()
-        return [*scene.list(names.PLURAL), *scene.list("pods"), *scene.list("services")]
+        return [*scene.all_of(names.PLURAL), *scene.all_of("pods"), *scene.all_of("services")]
 
     eventually("nothing is left", left, lambda found: not found, within=GARBAGE_COLLECTION_SECONDS)

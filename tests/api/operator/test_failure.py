@@ -70,7 +70,7 @@ def test_survivors_are_deleted_and_the_failed_pod_is_kept(scene: Scene) -> None:
 
     left = scene.pods_are(worker(2))
     assert left[worker(2)] == pods[worker(2)]
-    assert sorted(scene.list("services")) == [f"{JOB}-workers"]
+    assert sorted(scene.all_of("services")) == [f"{JOB}-workers"]
 
 
 def test_the_cause_is_told_although_its_victim_ended_first(scene: Scene) -> None:
@@ -142,5 +142,5 @@ def test_a_finished_job_stays_finished_when_its_children_are_deleted(scene: Scen
     scene.delete("services", f"{JOB}-workers")
     scene.pods_are()
 
-    stays("pods and status", lambda: (scene.pod_uids(), scene.list("services"), scene.status()), seconds=2)
+    stays("pods and status", lambda: (scene.pod_uids(), scene.all_of("services"), scene.status()), seconds=2)
     assert scene.status() == finished

@@ -30,14 +30,14 @@ FOREIGN: dict[str, tuple[str, str, Object]] = {
 }
 
 
-@pytest.mark.parametrize(("resource", "name", "manifest"), FOREIGN.values(), ids=FOREIGN.keys())
-def test_a_name_that_somebody_else_holds(scene: Scene, resource: str, name: str, manifest: Object) -> None:
-    foreign = scene.create(resource, manifest)
+@pytest.mark.parametrize(("kind", "name", "manifest"), FOREIGN.values(), ids=FOREIGN.keys())
+def test_a_name_that_somebody_else_holds(scene: Scene, kind: str, name: str, manifest: Object) -> None:
+    foreign = scene.create(kind, manifest)
 
     scene.submit()
     status = scene.status_in("Pending", "NameConflict")
-    unchanged = scene.read(resource, name)
-    scene.client.request("DELETE", scene.path(resource, name), {"gracePeriodSeconds": 0})
+    unchanged = scene.read(kind, name)
+    scene.client.request("DELETE", scene.path(kind, name), {"gracePeriodSeconds": 0})
     pods = scene.pods_are(worker(0), worker(1), within=RETRY_SECONDS)
     scene.kubelet.run(*pods)
     scene.status_in("Running", within=RETRY_SECONDS)

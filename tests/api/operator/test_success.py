@@ -32,7 +32,7 @@ def test_children_of_a_job(scene: Scene) -> None:
     job = scene.submit()
     scene.pods_are(worker(0), worker(1))
 
-    pod, service = scene.list("pods")[worker(1)], scene.list("services")[f"{JOB}-workers"]
+    pod, service = scene.all_of("pods")[worker(1)], scene.all_of("services")[f"{JOB}-workers"]
 
     owner = pod["metadata"]["ownerReferences"][0]
     assert (owner["uid"], owner["controller"]) == (job["metadata"]["uid"], True)
@@ -106,7 +106,7 @@ def test_a_job_for_another_controller_is_left_alone(scene: Scene) -> None:
     scene.start()  # the operator has seen the other job by now
 
     assert scene.read(names.PLURAL, "elsewhere") == elsewhere
-    assert sorted(scene.list("pods")) == [worker(0), worker(1)]
+    assert sorted(scene.all_of("pods")) == [worker(0), worker(1)]
 
 
 def test_many_jobs_at_once(scene: Scene) -> None:

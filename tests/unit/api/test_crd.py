@@ -46,7 +46,7 @@ def test_check_names_the_file_that_is_not(tmp_path: Path, capsys: pytest.Capture
     (tmp_path / crd.CHART_FILE).write_text("edited by hand", encoding="utf-8")
 
     assert crd.main(["--check", "--root", str(tmp_path)]) == 1
-    assert capsys.readouterr().err == f"{crd.CHART_FILE} is not what the models say: run `make crd`\n"
+    assert capsys.readouterr().err == f"{crd.CHART_FILE} is not what the models say: run `make generate`\n"
 
 
 def test_reference_has_every_field_and_no_pod_template() -> None:

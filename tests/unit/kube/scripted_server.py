@@ -10,6 +10,7 @@ from typing import Any, Self
 import orjson
 from aiohttp import web
 
+CLOSING = web.AppKey("closing", asyncio.Event)
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -32,14 +33,18 @@ class ScriptedServer:
     answers: deque[Answer] = field(default_factory=deque)
     seen: list[Seen] = field(default_factory=list)
     url: str = ""
+    used_up: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when the last answer is about to be given."""
 
     def will(self, *answers: Answer) -> None:
+        self.used_up.clear()
         self.answers.extend(answers)
 
     async def __aenter__(self) -> Self:
         application = web.Application()
+        application[CLOSING] = self._closing = asyncio.Event()
         application.router.add_route("*", "/{path:.*}", self._handle)
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.0)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -50,6 +55,7 @@ class ScriptedServer:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._closing.set()
         await self._runner.cleanup()
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
@@ -58,6 +64,8 @@ class ScriptedServer:
         at = asyncio.get_running_loop().time()
         self.seen.append(Seen(request.method, request.path, dict(request.query), dict(request.headers), body, at))
         answer = self.answers.popleft() if self.answers else cut()
+        if not self.answers:
+            self.used_up.set()
         return await answer(request)
 
 
@@ -89,11 +97,21 @@ def cut() -> Answer:
 
 
 def silence() -> Answer:
-    """Accept the request and never answer."""
+    """Accept the request and never answer, as long as the server lives."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
-        await asyncio.Event().wait()
-        raise AssertionError("unreachable")
+        await request.app[CLOSING].wait()
+        return await cut()(request)
+
+    return answer
+
+
+def when(happened: asyncio.Event, then: Answer) -> Answer:
+    """Keep the client waiting until something has happened."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        await happened.wait()
+        return await then(request)
 
     return answer
 

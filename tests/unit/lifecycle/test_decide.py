@@ -21,7 +21,7 @@ REFUSED = Obstacle(Reason.INVALID_TEMPLATE, "spec.containers[0].image: Required 
 CREATE = ("create service digits-workers", "create pod digits-worker-0", "create pod digits-worker-1")
 
 
-def holding(*kinds: ConditionType, phase: Phase, reason: Reason = Reason.ACCEPTED) -> JobBuilder:
+def holding(*kinds: ConditionType, phase: Phase, reason: Reason = Reason.PODS_STARTING) -> JobBuilder:
     conditions = tuple(
         Condition(type=kind, status=ConditionStatus.TRUE, reason=reason, last_transition_time=ago(60)) for kind in kinds
     )

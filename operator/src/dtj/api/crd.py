@@ -23,7 +23,7 @@ Schema = dict[str, Any]
 MAX_BYTES: Final = 262_144
 """Limit of all annotations of an object: plain ``kubectl apply`` keeps the whole definition in one."""
 
-GENERATED: Final = "Generated from the models in operator/src/dtj/api by `make crd`; do not edit."
+GENERATED: Final = "Generated from the models in operator/src/dtj/api by `make generate`; do not edit."
 CRD_FILE: Final = f"crds/{names.PLURAL}.{names.GROUP}.yaml"
 CHART_FILE: Final = "helm/dtj-operator/templates/crd.yaml"
 REFERENCE_FILE: Final = "docs/reference/api.md"
@@ -209,7 +209,7 @@ def main(arguments: list[str]) -> int:
         elif not path.is_file() or path.read_text(encoding="utf-8") != text:
             stale.append(name)
     for name in stale:
-        print(f"{name} is not what the models say: run `make crd`", file=sys.stderr)
+        print(f"{name} is not what the models say: run `make generate`", file=sys.stderr)
     return 1 if stale else 0
 
 

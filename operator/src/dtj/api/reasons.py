@@ -7,7 +7,6 @@ class Reason(StrEnum):
     """One CamelCase word that says why; the sentence stands beside it in ``message``."""
 
     # On the way
-    ACCEPTED = "Accepted"
     PODS_STARTING = "PodsStarting"
     ALL_PODS_RUNNING = "AllPodsRunning"
     SOME_PODS_FINISHED = "SomePodsFinished"
@@ -17,14 +16,12 @@ class Reason(StrEnum):
     UNSCHEDULABLE = "Unschedulable"
     SCHEDULING_GATED = "SchedulingGated"
     CONTAINER_CREATING = "ContainerCreating"
-    ERR_IMAGE_PULL = "ErrImagePull"
     IMAGE_PULL_BACK_OFF = "ImagePullBackOff"
     ERR_IMAGE_NEVER_PULL = "ErrImageNeverPull"
     INVALID_IMAGE_NAME = "InvalidImageName"
     CREATE_CONTAINER_CONFIG_ERROR = "CreateContainerConfigError"
     CREATE_CONTAINER_ERROR = "CreateContainerError"
     RUN_CONTAINER_ERROR = "RunContainerError"
-    INIT_CONTAINER_FAILING = "InitContainerFailing"
 
     # The API server refuses the operator's writes
     INVALID_SPEC = "InvalidSpec"

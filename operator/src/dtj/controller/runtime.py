@@ -79,6 +79,7 @@ class Runtime:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._stack.aclose()
+        self.failed.cancel()  # Kopf waits five seconds for whoever still waits for it
 
     def on_job(self, kind: str | None, raw: Mapping[str, Any]) -> None:
         """Take in an event of the job resource, or one object of its first listing (``kind`` None)."""

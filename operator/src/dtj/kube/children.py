@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 
-from dtj.api import labels
+from dtj.api import labels, names
 from dtj.kube import paths
 from dtj.kube.client import Client
 from dtj.kube.errors import ApiError, NameTakenError
@@ -81,14 +81,19 @@ class Children:
             if error.code != 409 or error.reason != "AlreadyExists":
                 raise
             name, namespace = manifest["metadata"]["name"], manifest["metadata"]["namespace"]
-            await self._adopt_our_own(reflector, path_of(namespace, name), manifest["kind"], name, job_uid)
+            try:
+                await self._adopt_our_own(reflector, path_of(namespace, name), manifest["kind"], name, job_uid)
+            except ApiError as gone:
+                if gone.code != 404:
+                    raise
+                reflector.write_through(await self._client.request("POST", collection, body=manifest))
 
     async def _adopt_our_own(self, reflector: Reflector[Any], path: str, kind: str, name: str, job_uid: str) -> None:
         """An earlier try whose answer was lost made it, or somebody else holds the name."""
         found = orjson.loads(await self._client.request("GET", path))
         owners = found["metadata"].get("ownerReferences") or []
         if not any(owner.get("controller") and owner["uid"] == job_uid for owner in owners):
-            raise NameTakenError(kind, name)
+            raise NameTakenError(kind, name, of_earlier_job=any(owner["kind"] == names.KIND for owner in owners))
         reflector.write_through(orjson.dumps(found))
 
     async def _delete(self, reflector: Reflector[Any], path: str, uid: str, grace_seconds: int | None) -> None:

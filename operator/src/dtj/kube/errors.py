@@ -27,10 +27,16 @@ class ConfigurationError(KubeError):
 
 
 class NameTakenError(KubeError):
-    """An object of a name that a job needs exists and is not the job's."""
+    """An object of a name that a job needs exists and is not the job's.
 
-    def __init__(self, kind: str, name: str) -> None:
-        super().__init__(f"{kind} {name} exists and does not belong to this job; delete it or rename the job")
+    ``of_earlier_job``: it belongs to a job of the same name that was deleted, and will go by itself.
+    """
+
+    def __init__(self, kind: str, name: str, *, of_earlier_job: bool = False) -> None:
+        if of_earlier_job:
+            super().__init__(f"{kind} {name} of an earlier job of this name is still there; waiting until it is gone")
+        else:
+            super().__init__(f"{kind} {name} exists and does not belong to this job; delete it or rename the job")
 
 
 def obstacle_of(error: KubeError, generation: int) -> Obstacle:

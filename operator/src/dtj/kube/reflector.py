@@ -99,9 +99,13 @@ class Reflector(Generic[T]):
         return iter(tuple(self._groups))
 
     def write_through(self, document: bytes) -> T:
-        """Take in the answer to a write of our own, so that nobody decides on a view from before it."""
+        """Take in the answer to a write of our own, so that nobody decides on a view from before it.
+
+        An answer that comes after the watch went past it is old news: its object may even be gone by now.
+        """
         new = self._decoder.decode(document)
-        self._store(new)
+        if _number(new.metadata.resource_version) > _number(self._version):
+            self._store(new)
         return new
 
     def forget(self, uid: str) -> None:
@@ -117,6 +121,7 @@ class Reflector(Generic[T]):
                     await self._list()
                 await self._watch()
                 failures = 0
+                await asyncio.sleep(_backoff(failures))  # for a server that ends watches as soon as they begin
             except (KubeError, msgspec.MsgspecError) as error:
                 failures = 0 if isinstance(error, ApiError) and error.code == 410 else failures + 1
                 log.warning("watch of %s: %s", self._path, error)
@@ -134,9 +139,11 @@ class Reflector(Generic[T]):
             if not page.metadata.continue_:
                 break
             query = {**query, "continue": page.metadata.continue_}
+        listed_at = page.metadata.resource_version
         for uid in self._objects.keys() - seen:
-            self._remove(uid)
-        self._version = page.metadata.resource_version
+            if _version(self._objects[uid]) <= _number(listed_at):  # else it was written after this view
+                self._remove(uid)
+        self._version = listed_at
         self.heard_at = asyncio.get_running_loop().time()
         self.synced.set()
 
@@ -190,9 +197,12 @@ class Reflector(Generic[T]):
 
 
 def _version(child: Child) -> int:
+    return _number(child.metadata.resource_version)
+
+
+def _number(version: str) -> int:
     """Resource versions are numbers that grow (KEP-5504); one that is not sorts first."""
-    text = child.metadata.resource_version
-    return int(text) if text.isdigit() else 0
+    return int(version) if version.isdigit() else 0
 
 
 def _backoff(failures: int) -> float:
