@@ -25,7 +25,7 @@ def test_killed_again_and_again(scene: Scene, operator: Operator) -> None:
     seen: dict[str, str] = {}
     scene.submit(replicas=WORKERS)
     for pods in moments:
-        eventually(f"{pods} pods", scene.pod_uids, lambda found, pods=pods: len(found) >= pods)
+        eventually(f"{pods} pods", scene.pod_uids, at_least(pods))
         seen |= killed_and_started(operator, scene, seen)
     operator.wait_until_ready()
     seen |= scene.pods_are(*map(worker, range(WORKERS)))
@@ -39,6 +39,10 @@ def test_killed_again_and_again(scene: Scene, operator: Operator) -> None:
 
     assert scene.pod_uids() == seen
     assert (status["attempt"], status["restarts"], status.get("lastFailure")) == (0, 0, None)
+
+
+def at_least(count: int) -> Callable[[dict[str, str]], bool]:
+    return lambda found: len(found) >= count
 
 
 def killed_and_started(operator: Operator, scene: Scene, seen: dict[str, str]) -> dict[str, str]:

@@ -66,6 +66,7 @@ def test_a_quota_that_is_too_small(scene: Scene) -> None:
 def test_a_template_that_the_api_server_refuses(scene: Scene) -> None:
     scene.submit({"spec.template.spec.containers.0.volumeMounts": [{"name": "data", "mountPath": "/data"}]})
     status = scene.status_in("Pending", "InvalidTemplate")
+    eventually("the event of that", scene.event_reasons, lambda reasons: "InvalidTemplate" in reasons)
 
     assert 'spec.containers[0].volumeMounts[0].name: Not found: "data"' in status["conditions"][0]["message"]
     writes = stays("the operator's writes", lambda: scene.audit.writes(scene.namespace), seconds=12)

@@ -62,6 +62,8 @@ def test_waits_for_its_resource_definition(own: Own) -> None:
     stays("the health of an operator without a CRD", lambda: health(own.operator), seconds=3)
     assert health(own.operator) == (200, 503)
     assert own.operator.log.count("the CRD distributedtrainingjobs.dtj.dev is not installed") == 1
+    assert own.operator.terminate() == 0
+    own.operator.start()
 
     own.client.kubectl_output("apply", "-f", str(REPOSITORY / crd.CRD_FILE))
     own.operator.wait_until_ready()

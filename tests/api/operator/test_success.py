@@ -7,6 +7,9 @@ from tests.api.operator.scene import JOB, Scene, a_job, condition, worker
 
 pytestmark = pytest.mark.api
 
+COLUMNS = ["NAME", "PHASE", "READY", "PROGRESS", "ETA", "RESTARTS", "REASON", "AGE"]
+WIDE_COLUMNS = ["FRAMEWORK", "STEP", "RATE", "ATTEMPT"]
+
 
 def test_phases_and_conditions_of_a_job_that_succeeds(scene: Scene) -> None:
     scene.submit()
@@ -81,10 +84,7 @@ def test_kubectl_waits_for_the_end_and_shows_the_columns(scene: Scene) -> None:
     kubectl("wait", "dtj", JOB, here, "--for=condition=Complete", "--timeout=30s")
     finished = kubectl("get", "dtj", JOB, here, "--no-headers").split()
 
-    assert running[0].split() == (
-        ["NAME", "PHASE", "READY", "PROGRESS", "ETA", "RESTARTS", "REASON", "AGE"]
-        + ["FRAMEWORK", "STEP", "RATE", "ATTEMPT"]
-    )
+    assert running[0].split() == [*COLUMNS, *WIDE_COLUMNS]
     assert running[1].split()[:3] == [JOB, "Running", "2/2"]
     assert finished[:3] == [JOB, "Succeeded", "0/2"]
 

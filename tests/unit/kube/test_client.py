@@ -51,6 +51,11 @@ TROUBLES: dict[str, tuple[Answer, type[KubeError], str]] = {
     "the server is broken": (refusal(500, "InternalError", "etcd"), ApiError, "500 InternalError: etcd"),
     "a proxy is broken": (text(b"<html>Bad Gateway</html>", 502), ApiError, "502 Unknown: <html>Bad Gateway</html>"),
     "too many requests": (refusal(429, "TooManyRequests", "later"), ApiError, "429 TooManyRequests: later"),
+    "a proxy speaks for itself": (
+        text(b"<html>Please log in</html>"),
+        UnreachableError,
+        "POST /p: the answer is no JSON object",
+    ),
     "the connection is cut": (cut(), UnreachableError, "POST /p: "),
     "an answer is cut": (stream([b"{"], then=cut()), UnreachableError, "POST /p: "),
     "the server is silent": (silence(), UnreachableError, "POST /p: "),

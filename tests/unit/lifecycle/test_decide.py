@@ -256,7 +256,7 @@ def test_a_failure_is_told_even_where_all_others_succeeded() -> None:
 
 
 def test_a_lost_peer_waits_for_its_cause() -> None:
-    assert text(RUNNING, worker(0).running(), worker(1).failed(lines=LOST_PEER, at=ago(1))) == ["look again after 1 s"]
+    assert text(RUNNING, worker(0).running(), worker(1).failed(lines=LOST_PEER, at=ago(1))) == ["look again after 2 s"]
 
 
 @pytest.mark.parametrize("other", [worker(0).failed(3, at=ago(1)), worker(0).succeeded()], ids=["its cause", "none"])

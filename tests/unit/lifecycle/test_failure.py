@@ -239,10 +239,11 @@ def test_these_words_tell_of_a_cause(line: str) -> None:
 
 
 SETTLING_TIMES: dict[str, tuple[PodBuilder, float]] = {
-    "a lost peer just now: its cause may still show": (POD.failed(1, lines=LOST_PEER), 2),
-    "a lost peer a second ago": (POD.failed(1, lines=LOST_PEER, at=ago(1)), 1),
-    "a lost peer long ago": (POD.failed(1, lines=LOST_PEER, at=ago(2)), 0),
-    "a lost peer on a node whose clock is ahead": (POD.failed(1, lines=LOST_PEER, at=ago(-5)), 0),
+    "a lost peer just now: its cause may still show": (POD.failed(1, lines=LOST_PEER), 3),
+    "a lost peer a second ago": (POD.failed(1, lines=LOST_PEER, at=ago(1)), 2),
+    "a lost peer long ago": (POD.failed(1, lines=LOST_PEER, at=ago(3)), 0),
+    "a lost peer on a node whose clock is a little ahead": (POD.failed(1, lines=LOST_PEER, at=ago(-1)), 3),
+    "a lost peer on a node whose clock is far ahead": (POD.failed(1, lines=LOST_PEER, at=ago(-5)), 0),
     "a cause": (POD.failed(3), 0),
 }
 

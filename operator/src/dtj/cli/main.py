@@ -76,7 +76,10 @@ def _read_job(text: str, namespace: str) -> DistributedTrainingJob:
         raise click.ClickException(f"not YAML: {error}") from error
     if not isinstance(raw, dict):
         raise click.ClickException("not a manifest: expected one object with apiVersion, kind, metadata and spec")
-    raw["metadata"] = {"namespace": namespace, "uid": RENDERED_UID, **(raw.get("metadata") or {})}
+    metadata = raw.get("metadata") or {}
+    if not isinstance(metadata, dict) or not metadata.get("name"):
+        raise click.ClickException("metadata.name: a name is needed; pods are named after it")
+    raw["metadata"] = {"namespace": namespace, "uid": RENDERED_UID, **metadata}
     try:
         job = DistributedTrainingJob.model_validate(raw)
     except ValidationError as error:

@@ -92,8 +92,9 @@ class Children:
         """An earlier try whose answer was lost made it, or somebody else holds the name."""
         found = orjson.loads(await self._client.request("GET", path))
         owners = found["metadata"].get("ownerReferences") or []
-        if not any(owner.get("controller") and owner["uid"] == job_uid for owner in owners):
-            raise NameTakenError(kind, name, of_earlier_job=any(owner["kind"] == names.KIND for owner in owners))
+        managers = [owner for owner in owners if owner.get("controller")]
+        if not any(owner["uid"] == job_uid for owner in managers):
+            raise NameTakenError(kind, name, of_earlier_job=any(owner["kind"] == names.KIND for owner in managers))
         reflector.write_through(orjson.dumps(found))
 
     async def _delete(self, reflector: Reflector[Any], path: str, uid: str, grace_seconds: int | None) -> None:

@@ -103,6 +103,8 @@ class Client:
         except (aiohttp.ClientError, TimeoutError) as error:
             raise _Retry(UnreachableError(f"{method} {path}: {error or type(error).__name__}")) from error
         if response.status < 400:
+            if not answer.startswith(b"{"):  # a proxy in between, speaking for itself
+                raise _Retry(UnreachableError(f"{method} {path}: the answer is no JSON object"))
             return answer
         refusal = _api_error(response.status, answer)
         if response.status == 429 or response.status >= 500:

@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+import yaml
+
 from dtj.kube.errors import ConfigurationError
 
 _SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -72,14 +74,16 @@ def _from_kubeconfig(path: Path | None) -> Connection:
         config.load_kube_config(  # type: ignore[no-untyped-call]
             config_file=str(path) if path else None, client_configuration=configuration
         )
-    except (config.ConfigException, OSError) as error:
+        tls = _tls(configuration)
+    except (config.ConfigException, OSError, yaml.YAMLError, ValueError, TypeError, LookupError) as error:
+        # The official client takes the file's shape on trust.
         raise ConfigurationError(f"no way to a Kubernetes API server: {error}") from error
 
     async def authorization() -> str | None:
         header = await asyncio.to_thread(configuration.get_api_key_with_prefix, "BearerToken", "authorization")
         return str(header) if header else None
 
-    return Connection(configuration.host, _tls(configuration), authorization)
+    return Connection(configuration.host, tls, authorization)
 
 
 def _tls(configuration: object) -> ssl.SSLContext | None:

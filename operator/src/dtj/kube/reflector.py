@@ -113,7 +113,7 @@ class Reflector(Generic[T]):
         self._remove(uid)
 
     async def run(self) -> None:
-        """Follow the objects for ever. Errors, also answers that make no sense, are logged and tried again without end."""
+        """Follow the objects for ever. Errors, also answers without sense, are logged and tried again without end."""
         failures = 0
         while True:
             try:

@@ -19,9 +19,10 @@ from dtj.plan.topology import Slot, Topology
 SAME_MOMENT = timedelta(seconds=2)
 """Ends this close may be cause and consequence: one second of resolution, clocks of two nodes."""
 
-SETTLING = timedelta(seconds=2)
+SETTLING = timedelta(seconds=3)
 """How long to wait for the cause after a failure that looks like a consequence. A kubelet looks at its containers
-once a second (generic PLEG, ``pkg/kubelet/kubelet.go``: genericPlegRelistPeriod)."""
+once a second (generic PLEG, ``pkg/kubelet/kubelet.go``: genericPlegRelistPeriod), the second of the failure's time may
+be over already, and the report takes its way."""
 
 _SIGNAL_EXIT_BASE = 128
 _SIGABRT = 6
@@ -86,11 +87,14 @@ def root_cause(failed: Sequence[Pod], now: datetime) -> Candidate:
 
 
 def settling_time(cause: Candidate, now: datetime) -> timedelta:
-    """How long to wait before acting, so that the real cause can still show itself; zero when there is no need."""
+    """How long to wait before acting, so that the real cause can still show itself; zero when there is no need.
+
+    A node's clock may be a little ahead; one that is far ahead says nothing, and waiting for it might take for ever.
+    """
     age = now - cause.time
-    if not cause.may_be_consequence or not timedelta(0) <= age < SETTLING:
+    if not cause.may_be_consequence or not -SAME_MOMENT <= age < SETTLING:
         return timedelta(0)
-    return SETTLING - age
+    return SETTLING - max(age, timedelta(0))
 
 
 def candidate_of(pod: Pod, now: datetime) -> Candidate:

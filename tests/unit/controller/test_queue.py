@@ -1,0 +1,351 @@
+"""The keyed work queue."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dtj.controller.queue import FIRST_BACKOFF, LONGEST_BACKOFF, Key, WorkQueue
+from tests.unit.virtual_time import without_sockets
+
+
+def key(name: str, namespace: str = "a") -> Key:
+    return Key(namespace, name, f"uid-of-{namespace}-{name}")
+
+
+A, B, C = key("a"), key("b"), key("c")
+
+
+def now() -> float:
+    return asyncio.get_running_loop().time()
+
+
+async def taken(queue: WorkQueue, count: int) -> list[Key]:
+    """The next keys, each looked at and done."""
+    keys = []
+    for _ in range(count):
+        keys.append(await queue.get())
+        queue.done(keys[-1])
+    return keys
+
+
+async def is_idle(queue: WorkQueue, seconds: float = 0.0) -> bool:
+    """Whether nothing comes for so long."""
+    try:
+        async with asyncio.timeout(seconds):
+            await queue.get()
+    except TimeoutError:
+        return True
+    return False
+
+
+async def test_in_the_order_of_adding() -> None:
+    queue = WorkQueue()
+    for each in (A, B, C):
+        queue.add(each)
+
+    assert await taken(queue, 3) == [A, B, C]
+
+
+async def test_a_burst_is_one_run() -> None:
+    queue = WorkQueue()
+    for _ in range(100):
+        queue.add(A)
+        queue.add(A, urgent=True)
+
+    assert await taken(queue, 1) == [A]
+    assert await is_idle(queue)
+
+
+async def test_getting_waits_for_adding() -> None:
+    queue = WorkQueue()
+    getting = asyncio.create_task(queue.get())
+    await asyncio.sleep(5)
+    assert not getting.done()
+    queue.add(A)
+
+    assert await getting == A
+
+
+async def test_a_change_during_the_work_is_another_run_after_it() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    await queue.get()
+    queue.add(A)
+    queue.add(A)
+    assert await is_idle(queue)
+    queue.done(A)
+
+    assert await taken(queue, 1) == [A]
+    assert await is_idle(queue)
+
+
+async def test_urgent_keys_go_first() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.add(B, urgent=True)
+    queue.add(C, urgent=True)
+
+    assert await taken(queue, 3) == [B, C, A]
+
+
+async def test_a_waiting_key_can_become_urgent() -> None:
+    queue = WorkQueue()
+    for each in (A, B, C):
+        queue.add(each)
+    queue.add(C, urgent=True)
+
+    assert await taken(queue, 3) == [C, A, B]
+    assert await is_idle(queue)
+
+
+async def test_an_urgent_key_stays_urgent() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.add(B, urgent=True)
+    queue.add(B)
+
+    assert await taken(queue, 2) == [B, A]
+
+
+async def test_an_urgent_change_during_the_work_is_urgent_after_it() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    await queue.get()
+    queue.add(A, urgent=True)
+    queue.add(B)
+    queue.done(A)
+
+    assert await taken(queue, 2) == [A, B]
+
+
+async def test_namespaces_take_turns() -> None:
+    queue = WorkQueue()
+    many = [key(f"j{number}", "busy") for number in range(3)]
+    one = [key("j", "calm"), key("j", "quiet")]
+    for each in (*many, *one):
+        queue.add(each)
+
+    assert await taken(queue, 5) == [many[0], one[0], one[1], many[1], many[2]]
+
+
+async def test_backoff_grows_and_is_bounded() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    backoffs = []
+    for _ in range(30):
+        assert await queue.get() == A
+        backoffs.append(queue.failed(A))
+
+    doubled = [FIRST_BACKOFF * 2**number for number in range(30)]
+    assert backoffs == [min(LONGEST_BACKOFF, each) for each in doubled]
+
+
+async def test_a_failed_key_comes_back_after_its_backoff() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    begin = now()
+    queue.failed(await queue.get(), at_least=10)
+
+    assert await queue.get() == A
+    assert now() - begin == pytest.approx(10, abs=0.1)
+
+
+async def test_the_backoff_begins_anew_after_a_run_that_went_well() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    for _ in range(5):
+        queue.failed(await queue.get())
+    queue.done(await queue.get())
+    queue.add(A)
+
+    assert queue.failed(await queue.get()) == FIRST_BACKOFF
+
+
+async def test_a_failed_key_delays_no_other() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.failed(await queue.get(), at_least=60)
+    queue.add(B)
+    begin = now()
+
+    assert await taken(queue, 1) == [B]
+    assert now() - begin < 1
+
+
+async def test_a_change_of_a_backed_off_key_is_looked_at_at_once_and_the_backoff_stays_grown() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    begin = now()
+    queue.failed(await queue.get(), at_least=60)
+    queue.add(A)
+
+    assert await queue.get() == A
+    assert now() - begin < 1
+    assert queue.failed(A) == FIRST_BACKOFF * 2
+
+
+async def test_the_run_that_came_early_takes_the_place_of_the_later_one() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.failed(await queue.get(), at_least=60)
+    queue.add(A)
+    await taken(queue, 1)
+
+    assert await is_idle(queue, 3600)
+
+
+async def test_what_changed_during_work_that_failed_waits_with_it() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    await queue.get()
+    queue.add(A)
+    queue.failed(A, at_least=10)
+
+    assert await is_idle(queue, 9)
+    assert await queue.get() == A
+
+
+async def test_later() -> None:
+    queue = WorkQueue()
+    begin = now()
+    queue.add_after(A, 30)
+
+    assert await queue.get() == A
+    assert now() - begin == pytest.approx(30, abs=0.1)
+
+
+@pytest.mark.parametrize("seconds", [(30, 10), (10, 30)], ids=["the second is earlier", "the first is earlier"])
+async def test_the_earliest_of_several_times_counts(seconds: tuple[float, float]) -> None:
+    queue = WorkQueue()
+    begin = now()
+    for each in seconds:
+        queue.add_after(A, each)
+
+    assert await taken(queue, 1) == [A]
+    assert now() - begin == pytest.approx(10, abs=0.1)
+    assert await is_idle(queue, 3600)
+
+
+async def test_a_time_that_comes_during_the_work_is_another_run() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    await queue.get()
+    queue.add_after(A, 1)
+    await asyncio.sleep(2)
+    queue.done(A)
+
+    assert await taken(queue, 1) == [A]
+
+
+async def test_nothing_is_kept_of_a_key_without_work() -> None:
+    queue = WorkQueue()
+    for each in (A, B):
+        queue.add(each)
+    assert len(queue) == 2
+    await taken(queue, 1)
+    queue.failed(await queue.get())
+    await taken(queue, 1)
+
+    assert len(queue) == 0
+    assert not queue._entries
+
+
+async def test_a_forgotten_key_does_not_come_back() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.failed(await queue.get(), at_least=10)
+    queue.forget(A)
+    queue.forget(B)
+
+    assert await is_idle(queue, 3600)
+    assert not queue._entries
+
+
+@pytest.mark.parametrize("in_work", [False, True])
+async def test_a_key_that_waits_or_is_in_work_is_not_forgotten(in_work: bool) -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    if in_work:
+        await queue.get()
+        queue.add(A)
+    queue.forget(A)
+    if in_work:
+        queue.done(A)
+
+    assert await taken(queue, 1) == [A]
+
+
+Step = tuple[str, tuple[object, ...]]
+KEYS = [key(name, namespace) for namespace in "ab" for name in "xy"]
+_keys = st.sampled_from(KEYS)
+_seconds = st.sampled_from([0.01, 1.0, 100.0])
+steps: st.SearchStrategy[Step] = st.one_of(
+    st.tuples(st.sampled_from(["add", "add_urgent"]), st.tuples(_keys)),
+    st.tuples(st.just("add_after"), st.tuples(_keys, _seconds)),
+    st.tuples(st.sampled_from(["take", "pause"]), st.tuples(_seconds)),
+    st.tuples(st.sampled_from(["fail", "finish"]), st.just(())),
+)
+
+
+class Play:
+    """A queue used as its workers use it. ``owed``: keys that nobody has taken since they were last added."""
+
+    def __init__(self) -> None:
+        self.queue = WorkQueue()
+        self.in_work: list[Key] = []
+        self.owed: set[Key] = set()
+
+    async def add(self, each: Key) -> None:
+        self.queue.add(each)
+        self.owed.add(each)
+
+    async def add_urgent(self, each: Key) -> None:
+        self.queue.add(each, urgent=True)
+        self.owed.add(each)
+
+    async def add_after(self, each: Key, seconds: float) -> None:
+        self.queue.add_after(each, seconds)
+        self.owed.add(each)
+
+    async def pause(self, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+
+    async def fail(self) -> None:
+        if self.in_work:
+            self.queue.failed(self.in_work.pop(0))
+
+    async def finish(self) -> None:
+        if self.in_work:
+            self.queue.done(self.in_work.pop(0))
+
+    async def take(self, seconds: float) -> None:
+        try:
+            async with asyncio.timeout(seconds):
+                taken = await self.queue.get()
+        except TimeoutError:
+            return
+        assert taken not in self.in_work
+        self.in_work.append(taken)
+        self.owed.discard(taken)
+
+    async def follow(self, script: list[Step]) -> None:
+        for action, arguments in script:
+            await getattr(self, action)(*arguments)
+        for _ in range(4 * len(KEYS)):
+            while self.in_work:
+                await self.finish()
+            await self.take(3600)
+
+
+@given(st.lists(steps, max_size=30))
+def test_a_key_is_in_work_once_and_no_change_is_lost(script: list[Step]) -> None:
+    async def run() -> None:
+        play = Play()
+        await play.follow(script)
+        assert not play.owed
+        assert not play.queue._entries
+
+    with asyncio.Runner(loop_factory=without_sockets) as runner:
+        runner.run(run())

@@ -1,0 +1,215 @@
+"""One look at one job: what is sent to the API server, in which order, and when the job is looked at again."""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from dtj.api.reasons import Reason
+from dtj.api.status import JobStatus, Phase
+from dtj.controller.jobs import JobStore
+from dtj.controller.reconcile import Outcome, Reconciler
+from dtj.kube.children import Children
+from dtj.kube.client import Client
+from dtj.kube.connection import Connection
+from dtj.lifecycle.status import COSMETIC_INTERVAL
+from tests.builders import JOB_UID, JobBuilder, PodBuilder, a_job, a_pod, a_service
+from tests.unit.kube.conftest import no_credentials
+from tests.unit.kube.scripted_server import Answer, ScriptedServer, json, refusal
+
+
+@dataclass
+class Desk:
+    """A reconciler with its caches and its server."""
+
+    server: ScriptedServer
+    children: Children
+    store: JobStore
+    reconciler: Reconciler
+
+    async def look(self, job: JobBuilder | None = None) -> Outcome:
+        if job is not None:
+            self.store.put(job.raw())
+        key = self.store.key(JOB_UID)
+        assert key is not None
+        return await self.reconciler.reconcile(key)
+
+    def has(self, *pods: PodBuilder) -> None:
+        for pod in pods:
+            self.children.pods.write_through(orjson.dumps(pod.raw()))
+
+    @property
+    def sent(self) -> list[str]:
+        """Method and last word of the path of each request since the last time."""
+        lines = [f"{seen.method} {seen.path.rsplit('/', 1)[1]}" for seen in self.server.seen]
+        self.server.seen.clear()
+        return lines
+
+
+@pytest.fixture
+async def desk() -> AsyncIterator[Desk]:
+    def ignore(before: object, after: object) -> None:
+        """Nobody waits for news here."""
+
+    async with ScriptedServer() as server, Client(Connection(server.url, None, no_credentials)) as client:
+        children, store = Children(client, ignore, ignore), JobStore()
+        yield Desk(server, children, store, Reconciler(client, store, children))
+
+
+def patched(job: JobBuilder, version: int = 2) -> Answer:
+    """The API server takes the status in."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        patch = orjson.loads(await request.read())
+        raw = job.raw()
+        status = {**raw.get("status", {}), **patch["status"]}
+        raw["status"] = {name: value for name, value in status.items() if value is not None}
+        raw["metadata"]["resourceVersion"] = str(version)
+        return await json(raw)(request)
+
+    return answer
+
+
+async def created(request: web.Request) -> web.StreamResponse:
+    manifest = orjson.loads(await request.read())
+    manifest["metadata"] |= {"uid": f"uid-of-{manifest['metadata']['name']}", "resourceVersion": "5"}
+    return await json(manifest)(request)
+
+
+JOB = a_job()
+BEGUN = JOB.begun()
+POD = a_pod(BEGUN.build())
+
+
+def status_in(desk: Desk) -> JobStatus:
+    raw = desk.store.get(JOB_UID)
+    assert raw is not None
+    return JobStatus.model_validate(raw["status"])
+
+
+async def test_the_attempt_is_committed_before_anything_is_created(desk: Desk) -> None:
+    desk.server.will(patched(JOB), created, created, created)
+
+    assert await desk.look(JOB) == Outcome()
+    assert desk.sent == ["PATCH status", "POST services", "POST pods", "POST events"]
+    assert len(desk.children.pods.group(JOB_UID)) == 1
+
+
+async def test_a_lost_race_creates_nothing(desk: Desk) -> None:
+    desk.server.will(refusal(409, "Conflict"))
+    outcome = await desk.look(JOB)
+
+    assert outcome.error is not None
+    assert desk.sent == ["PATCH status"]
+
+
+async def test_a_job_that_is_gone_is_dropped(desk: Desk) -> None:
+    desk.server.will(refusal(404, "NotFound"))
+
+    assert await desk.look(JOB) == Outcome()
+    assert desk.store.get(JOB_UID) is None
+    assert desk.sent == ["PATCH status"]
+
+
+async def test_a_job_that_was_dropped_is_not_looked_at(desk: Desk) -> None:
+    key = desk.store.put(JOB.raw())
+    desk.store.drop(JOB_UID)
+
+    assert await desk.reconciler.reconcile(key) == Outcome()
+    assert desk.sent == []
+
+
+async def test_a_refused_template_is_told_at_once_and_not_tried_again(desk: Desk) -> None:
+    job = BEGUN
+    desk.children.services.write_through(orjson.dumps({"metadata": service_of(job)}))
+    invalid = refusal(422, "Invalid", "spec.containers[0].image: Required value")
+    desk.server.will(patched(job), invalid, patched(job, 3), created)
+    outcome = await desk.look(job)
+
+    assert outcome.error is not None
+    assert desk.sent == ["PATCH status", "POST pods", "PATCH status", "POST events"]
+    status = status_in(desk)
+    assert (status.phase, status.reason) == (Phase.PENDING, Reason.INVALID_TEMPLATE)
+
+    assert (await desk.look()).error is None
+    assert desk.sent == []
+
+
+def service_of(job: JobBuilder) -> dict[str, Any]:
+    metadata = a_service(job.build()).metadata
+    owner = {"uid": JOB_UID, "controller": True}
+    return {"name": metadata.name, "uid": metadata.uid, "resourceVersion": "1", "ownerReferences": [owner]}
+
+
+async def settled(desk: Desk, *pods: PodBuilder) -> None:
+    """All of the job exists, and its status says so."""
+    desk.children.services.write_through(orjson.dumps({"metadata": service_of(BEGUN)}))
+    desk.has(*pods)
+    desk.server.will(patched(BEGUN), created)
+    await desk.look(BEGUN)
+    desk.server.answers.clear()
+    desk.server.seen.clear()
+
+
+async def test_a_quiet_job_costs_nothing(desk: Desk) -> None:
+    await settled(desk, POD.running())
+
+    assert await desk.look() == Outcome()
+    assert desk.sent == []
+
+
+async def test_a_change_that_is_no_transition_waits(desk: Desk) -> None:
+    await settled(desk, POD.waiting("ContainerCreating"))
+    desk.has(POD.version(2).scheduling_gated())
+    outcome = await desk.look()
+
+    assert desk.sent == []
+    assert outcome.again_after is not None
+    assert outcome.again_after <= COSMETIC_INTERVAL
+
+
+async def test_a_transition_does_not_wait(desk: Desk) -> None:
+    await settled(desk, POD.waiting("ContainerCreating"))
+    desk.has(POD.version(2).running())
+    desk.server.will(patched(BEGUN, 3), created)
+
+    assert await desk.look() == Outcome()
+    assert desk.sent == ["PATCH status", "POST events"]
+
+
+async def test_an_event_that_cannot_be_written_holds_nothing_up(desk: Desk) -> None:
+    await settled(desk, POD.waiting("ContainerCreating"))
+    desk.has(POD.version(2).running())
+    desk.server.will(patched(BEGUN, 3), refusal(403, "Forbidden"))
+
+    assert await desk.look() == Outcome()
+    assert status_in(desk).phase is Phase.RUNNING
+
+
+UNREADABLE = JOB.spec(replicas=0)
+
+
+async def test_a_spec_that_this_version_cannot_read_is_told_once(desk: Desk) -> None:
+    desk.server.will(patched(UNREADABLE))
+
+    assert (await desk.look(UNREADABLE)).error is None
+    assert desk.server.seen[0].body["status"]["reason"] == "InvalidSpec"
+    assert "spec.replicas" in desk.server.seen[0].body["status"]["conditions"][0]["message"]
+    desk.server.seen.clear()
+
+    assert await desk.look() == Outcome()
+    assert desk.sent == []
+
+
+async def test_a_finished_job_whose_spec_cannot_be_read_stays_finished(desk: Desk) -> None:
+    await settled(desk, POD.succeeded())
+    finished = UNREADABLE.status(status_in(desk))
+    raw = finished.raw()
+    raw["metadata"]["resourceVersion"] = "9"
+    desk.store.put(raw)
+
+    assert await desk.look() == Outcome()
+    assert desk.sent == []

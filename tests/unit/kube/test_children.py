@@ -1,0 +1,263 @@
+"""Writes of children: idempotent, in order, never at the cost of an object that is not ours."""
+
+import asyncio
+from typing import Any
+
+import orjson
+import pytest
+from aiohttp import web
+
+from dtj.api import names
+from dtj.kube.children import IN_FLIGHT, Children
+from dtj.kube.client import Client
+from dtj.kube.errors import ApiError, NameTakenError
+from dtj.lifecycle.decision import CreatePod, CreateService, DeletePod, DeleteService, Write
+from dtj.plan.pods import pod_builder
+from dtj.plan.services import headless_service
+from dtj.plan.topology import topology_of
+from tests.builders import JOB_UID, NAMESPACE, a_job, a_pod
+from tests.unit.kube.scripted_server import Answer, ScriptedServer, cut, json, refusal, silence
+
+JOB = a_job().replicas(100).build()
+SERVICE = headless_service(JOB)
+BUILD = pod_builder(JOB, topology_of(JOB.spec), 0)
+PODS = [BUILD(slot) for slot in topology_of(JOB.spec).slots]
+EXISTS = refusal(409, "AlreadyExists", 'pods "digits-worker-0" already exists')
+PODS_PATH = f"/api/v1/namespaces/{NAMESPACE}/pods"
+SERVICES_PATH = f"/api/v1/namespaces/{NAMESPACE}/services"
+
+
+def stored(manifest: dict[str, Any], uid: str = "u1", version: str = "10", owner: str = JOB_UID) -> dict[str, Any]:
+    """The object as the API server keeps it."""
+    references = [{"uid": owner, "kind": names.KIND, "name": "digits", "controller": True}] if owner else []
+    metadata = {**manifest["metadata"], "uid": uid, "resourceVersion": version, "ownerReferences": references}
+    return {**manifest, "metadata": metadata}
+
+
+@pytest.fixture
+async def children(client: Client) -> Children:
+    def ignore(before: object, after: object) -> None:
+        """What is told of changes is the reflector's matter."""
+
+    return Children(client, ignore, ignore)
+
+
+async def apply(children: Children, *writes: Write) -> None:
+    await children.apply(NAMESPACE, JOB_UID, writes)
+
+
+def names_of(children: Children) -> list[str]:
+    return [pod.name for pod in children.pods.group(JOB_UID)]
+
+
+async def test_what_was_created_is_known_at_once(server: ScriptedServer, children: Children) -> None:
+    server.will(json(stored(SERVICE)), json(stored(PODS[0])))
+
+    await apply(children, CreatePod(PODS[0]), CreateService(SERVICE))
+
+    assert names_of(children) == ["digits-worker-0"]
+    assert [service.metadata.name for service in children.services.group(JOB_UID)] == ["digits-workers"]
+    assert [(seen.method, seen.path, seen.body) for seen in server.seen] == [
+        ("POST", SERVICES_PATH, SERVICE),
+        ("POST", PODS_PATH, PODS[0]),
+    ]
+
+
+async def test_what_an_earlier_try_created_is_ours(server: ScriptedServer, children: Children) -> None:
+    server.will(EXISTS, json(stored(PODS[0])))
+
+    await apply(children, CreatePod(PODS[0]))
+
+    assert names_of(children) == ["digits-worker-0"]
+    assert (server.seen[1].method, server.seen[1].path) == ("GET", f"{PODS_PATH}/digits-worker-0")
+
+
+async def test_a_creation_whose_answer_was_lost_is_ours(server: ScriptedServer, children: Children) -> None:
+    server.will(cut(), EXISTS, json(stored(PODS[0])))
+
+    await apply(children, CreatePod(PODS[0]))
+
+    assert names_of(children) == ["digits-worker-0"]
+
+
+def owned_by(*references: dict[str, Any]) -> dict[str, Any]:
+    return {**PODS[0], "metadata": {**PODS[0]["metadata"], "ownerReferences": list(references)}}
+
+
+OTHER = {"kind": "ReplicaSet", "name": "web", "uid": "another", "controller": True}
+EARLIER = {"kind": names.KIND, "name": "digits", "uid": "another", "controller": True}
+NOT_OURS = "Pod digits-worker-0 exists and does not belong to this job"
+FOREIGN: dict[str, tuple[dict[str, Any], str]] = {
+    "of another controller": (owned_by(OTHER), NOT_OURS),
+    "of nobody": (owned_by(), NOT_OURS),
+    "owned by us, but managed by another": (
+        owned_by({**EARLIER, "uid": JOB_UID, "controller": False}, OTHER),
+        NOT_OURS,
+    ),
+    "of an earlier job of this name": (owned_by(EARLIER), "Pod digits-worker-0 of an earlier job of this name"),
+}
+
+
+@pytest.mark.parametrize(("found", "message"), FOREIGN.values(), ids=FOREIGN.keys())
+async def test_a_pod_that_is_not_ours_is_never_adopted(
+    server: ScriptedServer, children: Children, found: dict[str, Any], message: str
+) -> None:
+    server.will(EXISTS, json(found))
+
+    with pytest.raises(NameTakenError, match=message):
+        await apply(children, CreatePod(PODS[0]))
+
+    assert names_of(children) == []
+    assert {seen.method for seen in server.seen} == {"POST", "GET"}
+
+
+async def test_a_pod_that_went_away_while_we_looked_is_created_after_all(
+    server: ScriptedServer, children: Children
+) -> None:
+    server.will(EXISTS, refusal(404, "NotFound"), json(stored(PODS[0])))
+
+    await apply(children, CreatePod(PODS[0]))
+
+    assert names_of(children) == ["digits-worker-0"]
+
+
+async def test_a_pod_that_cannot_be_looked_at_is_an_error(server: ScriptedServer, children: Children) -> None:
+    server.will(EXISTS, refusal(403, "Forbidden"))
+
+    with pytest.raises(ApiError, match="403"):
+        await apply(children, CreatePod(PODS[0]))
+
+
+async def test_a_service_that_is_not_ours_is_never_adopted_and_no_pod_is_created(
+    server: ScriptedServer, children: Children
+) -> None:
+    server.will(EXISTS, json(stored(SERVICE, owner="")))
+
+    with pytest.raises(NameTakenError, match="Service digits-workers"):
+        await apply(children, CreateService(SERVICE), CreatePod(PODS[0]))
+
+    assert [seen.path for seen in server.seen] == [SERVICES_PATH, f"{SERVICES_PATH}/digits-workers"]
+
+
+async def test_another_conflict_is_an_error(server: ScriptedServer, children: Children) -> None:
+    server.will(refusal(409, "Conflict"))
+
+    with pytest.raises(ApiError, match="409 Conflict"):
+        await apply(children, CreatePod(PODS[0]))
+
+
+async def test_one_refusal_does_not_keep_the_others_back(server: ScriptedServer, children: Children) -> None:
+    server.will(refusal(403, "Forbidden", "exceeded quota"), json(stored(PODS[1])))
+
+    with pytest.raises(ApiError, match="exceeded quota"):
+        await apply(children, CreatePod(PODS[0]), CreatePod(PODS[1]))
+
+    assert names_of(children) == ["digits-worker-1"]
+
+
+async def test_so_many_writes_are_under_way_at_the_same_time(server: ScriptedServer, children: Children) -> None:
+    under_way, most = 0, 0
+
+    async def created(request: web.Request) -> web.StreamResponse:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(1)
+        under_way -= 1
+        manifest = orjson.loads(await request.read())
+        return await json(stored(manifest, uid=manifest["metadata"]["name"]))(request)
+
+    server.will(*[created] * len(PODS))
+
+    await apply(children, *(CreatePod(pod) for pod in PODS))
+
+    assert most == IN_FLIGHT
+    assert len(names_of(children)) == len(PODS)
+
+
+OURS = a_pod(JOB).version(9).raw()
+UID = str(OURS["metadata"]["uid"])
+DELETE = DeletePod("digits-worker-0", UID, 10)
+
+
+@pytest.fixture
+async def with_pod(children: Children) -> Children:
+    children.pods.write_through(orjson.dumps(OURS))
+    return children
+
+
+async def test_exactly_this_pod_is_deleted(server: ScriptedServer, with_pod: Children) -> None:
+    server.will(json({"kind": "Status", "status": "Success"}))
+
+    await apply(with_pod, DELETE)
+
+    (seen,) = server.seen
+    assert (seen.method, seen.path) == ("DELETE", f"{PODS_PATH}/digits-worker-0")
+    assert seen.body == {
+        "preconditions": {"uid": UID},
+        "propagationPolicy": "Background",
+        "gracePeriodSeconds": 10,
+    }
+
+
+GONE: dict[str, Answer] = {
+    "at once": json({"kind": "Status", "status": "Success"}),
+    "before": refusal(404, "NotFound"),
+    "and another has its name": refusal(409, "Conflict", "the UID in the precondition does not match"),
+}
+
+
+@pytest.mark.parametrize("answer", GONE.values(), ids=GONE.keys())
+async def test_it_is_gone(server: ScriptedServer, with_pod: Children, answer: Answer) -> None:
+    server.will(answer)
+
+    await apply(with_pod, DELETE)
+
+    assert names_of(with_pod) == []
+
+
+async def test_a_pod_that_takes_its_time_is_known_to_be_on_its_way_out(
+    server: ScriptedServer, with_pod: Children
+) -> None:
+    server.will(json(a_pod(JOB).version(11).being_deleted().raw()))
+
+    await apply(with_pod, DELETE)
+
+    (pod,) = with_pod.pods.group(JOB_UID)
+    assert pod.terminating
+
+
+async def test_a_deletion_that_is_refused_is_an_error(server: ScriptedServer, with_pod: Children) -> None:
+    server.will(refusal(403, "Forbidden"))
+
+    with pytest.raises(ApiError, match="403"):
+        await apply(with_pod, DELETE)
+
+    assert names_of(with_pod) == ["digits-worker-0"]
+
+
+async def test_a_service_is_deleted_without_a_grace_period(server: ScriptedServer, children: Children) -> None:
+    children.services.write_through(orjson.dumps(stored(SERVICE, uid="s1")))
+    server.will(json({"kind": "Status", "status": "Success"}))
+
+    await apply(children, DeleteService("digits-workers", "s1"))
+
+    assert server.seen[0].body == {"preconditions": {"uid": "s1"}, "propagationPolicy": "Background"}
+    assert children.services.group(JOB_UID) == ()
+
+
+async def test_caches_are_synced_once_both_are_listed(server: ScriptedServer, children: Children) -> None:
+    server.will(json({"metadata": {"resourceVersion": "5"}}), silence())
+    pods = asyncio.create_task(children.pods.run())
+    await children.pods.synced.wait()
+    assert not children.is_synced
+
+    server.will(json({"metadata": {"resourceVersion": "5"}}), silence())
+    services = asyncio.create_task(children.services.run())
+    async with asyncio.timeout(600):
+        await children.synced()
+
+    assert children.is_synced
+    for task in (pods, services):
+        task.cancel()
+    await asyncio.gather(pods, services, return_exceptions=True)
