@@ -58,7 +58,7 @@ types: ## mypy --strict
 
 .PHONY: layers
 layers: ## the contracts of import-linter
-	$(call timed,layers,$(RUN) lint-imports --no-cache --quiet)
+	$(call timed,layers,$(RUN) lint-imports --no-cache)
 
 .PHONY: generated
 generated: ## whether the generated files are up to date

@@ -28,10 +28,8 @@ def session_operator(
 ) -> Iterator[Operator]:
     """The one operator of the cluster; ``resource`` has brought its CRD."""
     directory = tmp_path_factory.mktemp("operator")
-    own = Operator(proxy.write_kubeconfig(directory / "kubeconfig"), directory / "log")
-    yield own
-    if own.is_alive:
-        own.kill()
+    with Operator(proxy.write_kubeconfig(directory / "kubeconfig"), directory / "log") as own:
+        yield own
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ T = TypeVar("T")
 POLL_SECONDS = 0.05
 DEADLINE_SECONDS = 30.0
 """For whatever should happen at once: generous, because the machine may be busy."""
+GARBAGE_COLLECTION_SECONDS = 60.0
+"""For the children of a deleted job: the garbage collector looks for new kinds of owners every 30 seconds."""
 
 
 def eventually(

@@ -5,7 +5,10 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 from tests.api.operator.polling import eventually
 
@@ -24,6 +27,15 @@ class Operator:
         self._health_port = 0
         log.touch()
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process is not None:
+            self.kill()
+
     def start(self, kubeconfig: Path | None = None) -> None:
         """Start the process, which is not ready yet, with ``kubeconfig`` or else its usual one."""
         assert not self.is_alive, "it runs already"
@@ -35,8 +47,11 @@ class Operator:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
     def wait_until_ready(self) -> None:
-        eventually("the operator is ready", self.describe, lambda now: now["readyz"] == 200 or not now["alive"])
-        assert self.is_alive, f"the operator ended:\n{self.log}"
+        self._wait_until("is ready", lambda code: code == http.client.OK)
+
+    def wait_until_it_answers(self) -> None:
+        """Its health is told from then on; it need not be ready."""
+        self._wait_until("answers", lambda code: code is not None)
 
     def kill(self) -> None:
         """End it without a chance to say anything."""
@@ -67,6 +82,10 @@ class Operator:
 
     def describe(self) -> dict[str, object]:
         return {"alive": self.is_alive, "readyz": self.health("/readyz"), "log": self.log.splitlines()[-10:]}
+
+    def _wait_until(self, what: str, holds: Callable[[object], bool]) -> None:
+        eventually(f"the operator {what}", self.describe, lambda now: holds(now["readyz"]) or not now["alive"])
+        assert self.is_alive, f"the operator ended:\n{self.log}"
 
     def _end(self, number: signal.Signals) -> int:
         assert self._process is not None

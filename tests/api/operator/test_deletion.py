@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 
 from dtj.api import names
-from tests.api.operator.polling import eventually
+from tests.api.operator.polling import GARBAGE_COLLECTION_SECONDS, eventually
 from tests.api.operator.scene import JOB, Scene, worker
 
 pytestmark = pytest.mark.api
-
-GARBAGE_COLLECTION_SECONDS = 60
 
 
 def test_nothing_is_left_of_a_running_job(scene: Scene) -> None:

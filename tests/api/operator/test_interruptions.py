@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dtj.api import names
-from tests.api.operator.polling import eventually
+from tests.api.operator.polling import GARBAGE_COLLECTION_SECONDS, eventually
 from tests.api.operator.process import Operator
 from tests.api.operator.scene import JOB, Scene, a_job, worker
 
@@ -92,7 +92,7 @@ def test_a_job_deleted_and_created_again_meanwhile(scene: Scene, operator: Opera
     old = scene.start()
     operator.kill()
     scene.delete(names.PLURAL, JOB)
-    scene.pods_are()
+    scene.pods_are(within=GARBAGE_COLLECTION_SECONDS)
     scene.submit()
 
     operator.start()

@@ -39,10 +39,12 @@ class Own(NamedTuple):
 @pytest.fixture(scope="module")
 def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
     log = tmp_path_factory.mktemp("outages") / "log"
-    with temporary_bed("outage-tests", nodes=0) as own_bed, connected(own_bed.kubectl, own_bed.kubeconfig) as client:
-        operator = Operator(own_bed.kubeconfig, log)
+    with (
+        temporary_bed("outage-tests", nodes=0) as own_bed,
+        connected(own_bed.kubectl, own_bed.kubeconfig) as client,
+        Operator(own_bed.kubeconfig, log) as operator,
+    ):
         operator.start()
-        eventually("the operator answers", lambda: operator.health("/healthz"), lambda code: code is not None)
         yield Own(own_bed, client, operator)
         code = operator.terminate()
         assert code == 0, operator.log
@@ -59,6 +61,7 @@ def scene(own: Own) -> Iterator[Scene]:
 
 def test_waits_for_its_resource_definition(own: Own) -> None:
     """The first test of the module: afterwards the definition is there."""
+    own.operator.wait_until_it_answers()
     stays("the health of an operator without a CRD", lambda: health(own.operator), seconds=3)
     assert health(own.operator) == (200, 503)
     assert own.operator.log.count("the CRD distributedtrainingjobs.dtj.dev is not installed") == 1

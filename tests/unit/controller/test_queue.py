@@ -174,16 +174,37 @@ async def test_a_failed_key_delays_no_other() -> None:
     assert now() - begin < 1
 
 
-async def test_a_change_of_a_backed_off_key_is_looked_at_at_once_and_the_backoff_stays_grown() -> None:
+@pytest.mark.parametrize(("cure", "seconds"), [(False, 60), (True, 0)], ids=["any change waits", "a cure does not"])
+async def test_a_change_of_a_backed_off_key(cure: bool, seconds: float) -> None:
     queue = WorkQueue()
     queue.add(A)
     begin = now()
     queue.failed(await queue.get(), at_least=60)
-    queue.add(A)
+    queue.add(A, despite_backoff=cure)
 
     assert await queue.get() == A
-    assert now() - begin < 1
-    assert queue.failed(A) == FIRST_BACKOFF * 2
+    assert now() - begin == pytest.approx(seconds, abs=0.1)
+
+
+@pytest.mark.parametrize(("cure", "seconds"), [(False, 60), (True, 0)], ids=["any change waits", "a cure does not"])
+async def test_a_change_during_a_look_that_fails(cure: bool, seconds: float) -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    begin = now()
+    key = await queue.get()
+    queue.add(A, despite_backoff=cure)
+    queue.failed(key, at_least=60)
+
+    assert await queue.get() == A
+    assert now() - begin == pytest.approx(seconds, abs=0.1)
+
+
+async def test_the_backoff_stays_grown_over_a_cure_that_was_none() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.failed(await queue.get())
+    queue.add(A, despite_backoff=True)
+    assert queue.failed(await queue.get()) == FIRST_BACKOFF * 2
 
 
 async def test_the_run_that_came_early_takes_the_place_of_the_later_one() -> None:
@@ -243,38 +264,11 @@ async def test_nothing_is_kept_of_a_key_without_work() -> None:
     queue = WorkQueue()
     for each in (A, B):
         queue.add(each)
-    assert len(queue) == 2
     await taken(queue, 1)
     queue.failed(await queue.get())
     await taken(queue, 1)
 
-    assert len(queue) == 0
     assert not queue._entries
-
-
-async def test_a_forgotten_key_does_not_come_back() -> None:
-    queue = WorkQueue()
-    queue.add(A)
-    queue.failed(await queue.get(), at_least=10)
-    queue.forget(A)
-    queue.forget(B)
-
-    assert await is_idle(queue, 3600)
-    assert not queue._entries
-
-
-@pytest.mark.parametrize("in_work", [False, True])
-async def test_a_key_that_waits_or_is_in_work_is_not_forgotten(in_work: bool) -> None:
-    queue = WorkQueue()
-    queue.add(A)
-    if in_work:
-        await queue.get()
-        queue.add(A)
-    queue.forget(A)
-    if in_work:
-        queue.done(A)
-
-    assert await taken(queue, 1) == [A]
 
 
 Step = tuple[str, tuple[object, ...]]

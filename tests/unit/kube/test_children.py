@@ -250,14 +250,15 @@ async def test_caches_are_synced_once_both_are_listed(server: ScriptedServer, ch
     server.will(json({"metadata": {"resourceVersion": "5"}}), silence())
     pods = asyncio.create_task(children.pods.run())
     await children.pods.synced.wait()
-    assert not children.is_synced
+    both = asyncio.create_task(children.synced())
+    await asyncio.sleep(0)
+    assert not both.done()
 
     server.will(json({"metadata": {"resourceVersion": "5"}}), silence())
     services = asyncio.create_task(children.services.run())
     async with asyncio.timeout(600):
-        await children.synced()
+        await both
 
-    assert children.is_synced
     for task in (pods, services):
         task.cancel()
     await asyncio.gather(pods, services, return_exceptions=True)

@@ -5,6 +5,9 @@ import pytest
 from dtj.api.reasons import Reason
 from dtj.kube.errors import ApiError, KubeError, NameTakenError, UnreachableError, obstacle_of
 
+POLICY = "pods \"a\" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no images from there"
+LIMIT_RANGE = 'pods "a" is forbidden: maximum memory usage per Container is 1Gi, but limit is 2Gi'
+NO_ACCOUNT = 'pods "a" is forbidden: error looking up service account team/trainer: serviceaccount "trainer" not found'
 QUOTA = (
     'pods "a-worker-0" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=1, used: 8, limited: 8'
 )
@@ -20,6 +23,9 @@ OBSTACLES: dict[str, tuple[KubeError, Reason, bool]] = {
     "too many requests": (ApiError(429, "TooManyRequests", "slow down"), Reason.API_UNAVAILABLE, False),
     "the template is invalid": (ApiError(422, "Invalid", "image: Required value"), Reason.INVALID_TEMPLATE, True),
     "the template cannot be read": (ApiError(400, "BadRequest", "unknown field"), Reason.INVALID_TEMPLATE, True),
+    "an admission policy says no": (ApiError(422, "Invalid", POLICY), Reason.INVALID_TEMPLATE, False),
+    "a limit range says no": (ApiError(403, "Forbidden", LIMIT_RANGE), Reason.INVALID_TEMPLATE, False),
+    "the service account is missing": (ApiError(403, "Forbidden", NO_ACCOUNT), Reason.INVALID_TEMPLATE, False),
     "the quota is used up": (ApiError(403, "Forbidden", QUOTA), Reason.QUOTA_EXCEEDED, False),
     "the namespace goes away": (ApiError(403, "Forbidden", TERMINATING), Reason.NAMESPACE_TERMINATING, False),
     "the namespace is restricted": (ApiError(403, "Forbidden", POD_SECURITY), Reason.INVALID_TEMPLATE, False),

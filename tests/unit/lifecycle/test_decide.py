@@ -6,9 +6,10 @@ from dtj.api.conditions import ConditionType
 from dtj.api.job import DistributedTrainingJob
 from dtj.api.reasons import Reason
 from dtj.api.spec import ConditionStatus
-from dtj.api.status import Condition, JobStatus, Phase
+from dtj.api.status import Condition, JobStatus, Phase, RoleStatus
 from dtj.lifecycle.decide import decide
 from dtj.lifecycle.decision import NOTHING, Decision, DeletePod, render
+from dtj.lifecycle.failure import SETTLING
 from dtj.lifecycle.observe import observe
 from dtj.lifecycle.obstacles import Obstacle
 from tests.builders import NOW, JobBuilder, PodBuilder, a_job, a_pod, a_service, ago
@@ -67,13 +68,13 @@ def test_left_alone(job: JobBuilder) -> None:
 def test_a_new_job_begins() -> None:
     assert text(NEW, service=False) == [
         "status: Starting (PodsStarting), attempt 0, ready 0/2",
-        *CREATE,
         "event: Normal PodsStarting: attempt 0: creating 2 pods",
+        *CREATE,
     ]
 
 
 def test_one_pod_is_no_pods() -> None:
-    assert text(a_job(), service=False)[-1] == "event: Normal PodsStarting: attempt 0: creating 1 pod"
+    assert text(a_job(), service=False)[1] == "event: Normal PodsStarting: attempt 0: creating 1 pod"
 
 
 def test_mistakes_are_told_and_nothing_is_created() -> None:
@@ -101,7 +102,7 @@ def test_a_mistake_mended_lets_the_job_begin() -> None:
     _, first = decided(NEW.framework("JAX"))
     assert first.status is not None
 
-    assert text(NEW.status(first.status), service=False)[1:4] == list(CREATE)
+    assert text(NEW.status(first.status), service=False)[2:] == list(CREATE)
 
 
 CREATED: dict[str, tuple[tuple[PodBuilder, ...], bool, tuple[str, ...]]] = {
@@ -168,7 +169,7 @@ def test_a_refused_template_is_told_and_not_tried_again() -> None:
 
 
 def test_a_new_spec_is_tried() -> None:
-    assert text(BEGUN.generation(2), obstacle=REFUSED)[1:3] == list(CREATE[1:])
+    assert text(BEGUN.generation(2), obstacle=REFUSED)[2:] == list(CREATE[1:])
 
 
 def test_an_obstacle_that_may_go_away_is_told_and_tried_again() -> None:
@@ -176,8 +177,8 @@ def test_an_obstacle_that_may_go_away_is_told_and_tried_again() -> None:
 
     assert text(BEGUN, worker(0).running(), obstacle=quota) == [
         "status: Pending (QuotaExceeded), attempt 0, ready 1/2",
-        "create pod digits-worker-1",
         "event: Warning QuotaExceeded: exceeded quota: gpus",
+        "create pod digits-worker-1",
     ]
 
 
@@ -217,8 +218,9 @@ def test_all_succeeded() -> None:
 def test_a_sidecar_that_still_runs_does_not_hold_the_job_up_and_is_stopped() -> None:
     lingering = worker(1).running(container="proxy").ended(0)
 
-    assert text(RUNNING, worker(0).succeeded(), lingering)[:2] == [
+    assert text(RUNNING, worker(0).succeeded(), lingering) == [
         "status: Succeeded (Succeeded), attempt 0, ready 0/2",
+        "event: Normal Succeeded: 2 pods succeeded",
         "delete pod digits-worker-1 (uid uid-of-digits-worker-1)",
     ]
 
@@ -226,8 +228,9 @@ def test_a_sidecar_that_still_runs_does_not_hold_the_job_up_and_is_stopped() -> 
 def test_roles_beside_the_workers_do_not_hold_the_job_up() -> None:
     job = a_job().framework("Custom").role("server").begun()
 
-    assert text(job, worker(0).succeeded(), a_pod(role="server").running())[:2] == [
+    assert text(job, worker(0).succeeded(), a_pod(role="server").running()) == [
         "status: Succeeded (Succeeded), attempt 0, ready 0/2",
+        "event: Normal Succeeded: 1 pod succeeded",
         "delete pod digits-server-0 (uid uid-of-digits-server-0)",
     ]
 
@@ -237,11 +240,11 @@ def test_a_worker_that_fails_fails_the_job_and_the_others_are_stopped() -> None:
 
     assert render(decision).splitlines() == [
         "status: Failed (NonZeroExit), attempt 0, ready 0/2",
-        "delete pod digits-worker-0 (uid uid-of-digits-worker-0)",
         (
             "event: Warning NonZeroExit: digits-worker-1 (rank 1) on node-1: "
             "container trainer ended with exit code 3: ValueError: x"
         ),
+        "delete pod digits-worker-0 (uid uid-of-digits-worker-0)",
     ]
     assert decision.writes == (DeletePod("digits-worker-0", "uid-of-digits-worker-0", 10),)
     assert decision.status is not None
@@ -256,7 +259,9 @@ def test_a_failure_is_told_even_where_all_others_succeeded() -> None:
 
 
 def test_a_lost_peer_waits_for_its_cause() -> None:
-    assert text(RUNNING, worker(0).running(), worker(1).failed(lines=LOST_PEER, at=ago(1))) == ["look again after 2 s"]
+    assert text(RUNNING, worker(0).running(), worker(1).failed(lines=LOST_PEER)) == [
+        f"look again after {SETTLING.total_seconds():g} s"
+    ]
 
 
 @pytest.mark.parametrize("other", [worker(0).failed(3, at=ago(1)), worker(0).succeeded()], ids=["its cause", "none"])
@@ -265,10 +270,10 @@ def test_nobody_waits_where_nothing_more_can_come(other: PodBuilder) -> None:
 
 
 def test_a_failure_before_all_ran_fails_the_job_too() -> None:
-    assert text(BEGUN, worker(0), worker(1).failed())[:2] == [
-        "status: Failed (NonZeroExit), attempt 0, ready 0/2",
-        "delete pod digits-worker-0 (uid uid-of-digits-worker-0)",
-    ]
+    status, _, *writes = text(BEGUN, worker(0), worker(1).failed())
+
+    assert status == "status: Failed (NonZeroExit), attempt 0, ready 0/2"
+    assert writes == ["delete pod digits-worker-0 (uid uid-of-digits-worker-0)"]
 
 
 DELETED: dict[str, tuple[PodBuilder, ...]] = {
@@ -281,17 +286,50 @@ DELETED: dict[str, tuple[PodBuilder, ...]] = {
 def test_a_worker_that_somebody_deleted_fails_the_job(pods: tuple[PodBuilder, ...]) -> None:
     assert text(RUNNING, *pods) == [
         "status: Failed (PodDeleted), attempt 0, ready 0/2",
-        "delete pod digits-worker-0 (uid uid-of-digits-worker-0)",
         (
             "event: Warning PodDeleted: digits-worker-1 (rank 1)"
             f"{' on node-1' if len(pods) == 2 else ''}: pod digits-worker-1 was deleted by somebody else "
             "while its job was running"
         ),
+        "delete pod digits-worker-0 (uid uid-of-digits-worker-0)",
     ]
 
 
 def test_a_pod_that_goes_missing_before_all_ran_is_simply_created_again() -> None:
     assert "create pod digits-worker-1" in text(BEGUN, worker(0).running())
+
+
+def seen(job: JobBuilder, *pods: PodBuilder) -> JobBuilder:
+    """The job after a look at these pods."""
+    _, decision = decided(job, *pods)
+    return job if decision.status is None else job.status(decision.status)
+
+
+def test_a_success_counts_even_after_its_pod_was_removed() -> None:
+    both = (worker(0).running(), worker(1).running())
+    one_done = seen(seen(BEGUN, *both), worker(0).succeeded(), both[1])
+
+    assert decided(one_done, both[1])[1] == NOTHING
+    assert text(one_done, worker(1).succeeded())[:2] == [
+        "status: Succeeded (Succeeded), attempt 0, ready 0/2",
+        "event: Normal Succeeded: 2 pods succeeded",
+    ]
+
+
+def test_all_that_succeeded_may_be_removed_at_once() -> None:
+    one_done = seen(BEGUN, worker(0).succeeded(), worker(1).running())
+    both_done = one_done.status(
+        one_done.build().status.model_copy(update={"roles": (RoleStatus(name="worker", replicas=2, succeeded=2),)})
+    )
+
+    assert text(both_done)[0] == "status: Succeeded (Succeeded), attempt 0, ready 0/2"
+
+
+def test_a_removed_success_does_not_excuse_another_pod_that_is_gone() -> None:
+    both = (worker(0).running(), worker(1).running())
+    one_done = seen(seen(BEGUN, *both), worker(0).succeeded(), both[1])
+
+    assert text(one_done)[0] == "status: Failed (PodDeleted), attempt 0, ready 0/2"
 
 
 CLEANUP: dict[str, tuple[JobBuilder, str, list[str]]] = {

@@ -13,7 +13,6 @@ from dtj.lifecycle.decision import (
     DeleteService,
     Event,
     EventType,
-    creates_pods,
     render,
 )
 
@@ -35,19 +34,14 @@ def test_one_line_per_effect_in_the_order_of_execution() -> None:
 
     assert render(decision).splitlines() == [
         "status: Failed (NonZeroExit), attempt 2, ready 0/2",
+        "event: Warning NonZeroExit: exit code 3",
         "create service a-workers",
         "create pod a-worker-0",
         "delete pod a-worker-1 (uid u1)",
         "delete service a-workers (uid u2)",
-        "event: Warning NonZeroExit: exit code 3",
         "look again after 1.5 s",
     ]
 
 
 def test_nothing() -> None:
     assert render(NOTHING) == "nothing to do"
-
-
-def test_creates_pods() -> None:
-    assert creates_pods([DeletePod("a", "u"), POD])
-    assert not creates_pods([DeletePod("a", "u")])

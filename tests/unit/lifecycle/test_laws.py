@@ -17,7 +17,7 @@ from dtj.lifecycle import status as status_of
 from dtj.lifecycle.children import Pod
 from dtj.lifecycle.decide import decide
 from dtj.lifecycle.decision import CreatePod, CreateService, Decision, DeletePod, DeleteService
-from dtj.lifecycle.observe import observe
+from dtj.lifecycle.observe import Bucket, observe
 from dtj.lifecycle.obstacles import Obstacle
 from dtj.plan.topology import topology_of
 from tests.builders import NOW, JobBuilder, PodBuilder, a_job, a_pod, a_service
@@ -114,8 +114,12 @@ class JobLife(RuleBasedStateMachine):
         decision = self.look()
         assert (decision.status, decision.writes, decision.events) == (None, (), ())
         if not status_of.is_finished(self.cluster.status) and decision.requeue_after is None:
-            assert len(self.cluster.pods) == self.cluster.job["spec"]["replicas"]
+            assert len(self.cluster.pods) + self.removed_successes() == self.cluster.job["spec"]["replicas"]
             assert self.cluster.service is not None
+
+    def removed_successes(self) -> int:
+        (workers,) = self.cluster.status.roles
+        return workers.succeeded - self.cluster.observed().count(Bucket.SUCCEEDED)
 
     def some_pod(self, data: st.DataObject) -> str:
         return data.draw(st.sampled_from(sorted(self.cluster.pods)))
@@ -188,7 +192,7 @@ class JobLife(RuleBasedStateMachine):
 
 
 TestJobLife = JobLife.TestCase
-TestJobLife.settings = settings(max_examples=60, stateful_step_count=30)
+TestJobLife.settings = settings(max_examples=60, stateful_step_count=25)
 
 
 def run_to_quiet(cluster: Cluster) -> None:

@@ -208,11 +208,13 @@ def test_building_changes_neither_the_template_nor_a_pod_built_before(template: 
     topology = topology_of(job.spec)
     build = pod_builder(job, topology, 0)
 
-    pods = [build(slot) for slot in topology.slots]
-    as_built = deepcopy(pods)
-    again = [build(slot) for slot in topology.slots]
+    pods, as_built = [], []
+    for slot in topology.slots:
+        pods.append(build(slot))
+        as_built.append(deepcopy(pods[-1]))
 
-    assert pods == as_built == again
+    assert pods == as_built
+    assert [build(slot) for slot in topology.slots] == as_built
     assert job.spec.template == before
 
 

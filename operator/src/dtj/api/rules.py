@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from dtj.api import environment, labels, names
 from dtj.api.spec import MAX_REPLICAS
-from dtj.api.status import MAX_ATTEMPT
 
 
 class RefusalReason(StrEnum):
@@ -77,7 +76,7 @@ def _sets_no_variable(which: str) -> Callable[[str], str]:
 
 def _spare_characters(role: str, replicas: str) -> str:
     """CEL: how many characters the longest pod name of a role leaves free; below 0 it is too long."""
-    separators = len("---r") + len(str(MAX_ATTEMPT))
+    separators = len("---r") + len(str(names.MAX_ATTEMPT))
     free = names.MAX_LABEL_LENGTH - separators
     return f"{free} - size(self.metadata.name) - size({role}) - size(string({replicas} - 1))"
 
@@ -85,7 +84,9 @@ def _spare_characters(role: str, replicas: str) -> str:
 _POD_NAMES: Final = (
     f"pods are named <job>-<role>-<index>-r<attempt>, and host names end at {names.MAX_LABEL_LENGTH} characters"
 )
-_ALWAYS_FITS: Final = names.MAX_LABEL_LENGTH - len(names.pod_name("", names.WORKER_ROLE, MAX_REPLICAS - 1, MAX_ATTEMPT))
+_ALWAYS_FITS: Final = names.MAX_LABEL_LENGTH - len(
+    names.pod_name("", names.WORKER_ROLE, MAX_REPLICAS - 1, names.MAX_ATTEMPT)
+)
 
 NAME: Final = (
     Rule(
@@ -108,7 +109,7 @@ NAME: Final = (
         reason=RefusalReason.INVALID,
     ),
 )
-"""At the root. Names leave room for attempts up to ``MAX_ATTEMPT``, so that a restart never fails for its name."""
+"""At the root. Names leave room for attempts up to ``names.MAX_ATTEMPT``: no restart ever fails for its name."""
 
 _SUSPENDED = "self.suspend || oldSelf.suspend || "
 _ONLY_SUSPENDED = "can change only while the job is suspended; otherwise create a new job"

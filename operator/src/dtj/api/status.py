@@ -5,6 +5,7 @@ from typing import Annotated, Final
 
 from pydantic import Field, WithJsonSchema
 
+from dtj.api import names
 from dtj.api.conditions import ConditionType
 from dtj.api.model import EXACT_MAX, INT32_MAX, ReadValue, Time, in_order, map_by
 from dtj.api.reasons import Reason
@@ -14,15 +15,13 @@ MAX_MESSAGE: Final = 4_096
 MAX_LAST_LINES: Final = 20
 MAX_LINE: Final = 1_024
 MAX_METRICS: Final = 16
-MAX_ATTEMPT: Final = 9_999
-"""Pod names have room for an attempt of four digits."""
 
 Count = Annotated[int, Field(ge=0, le=INT32_MAX)]
 Steps = Annotated[int, Field(ge=0, le=EXACT_MAX)]
 PodCount = Annotated[int, Field(ge=0, le=MAX_REPLICAS)]
 AllPodsCount = Annotated[int, Field(ge=0, le=MAX_REPLICAS * (MAX_ROLES + 1))]
 Number = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-Attempt = Annotated[int, Field(ge=0, le=MAX_ATTEMPT)]
+Attempt = Annotated[int, Field(ge=0, le=names.MAX_ATTEMPT)]
 ObjectName = Annotated[str, Field(max_length=253)]
 ShortText = Annotated[str, Field(max_length=32)]
 
@@ -191,9 +190,9 @@ class JobStatus(ReadValue):
     running_time: Time | None = Field(default=None, description="When all pods ran for the first time.")
     completion_time: Time | None = Field(default=None, description="When the job ended.")
     replicas: PodCount = Field(default=0, description="Worker pods that exist in this attempt.")
-    ready_replicas: PodCount = Field(default=0, description="Worker pods that run and are ready.")
+    ready_replicas: PodCount = Field(default=0, description="Worker pods whose training runs.")
     ready: ShortText | None = Field(
-        default=None, description="Ready pods of all roles and how many there should be, as 2/2."
+        default=None, description="Pods of all roles whose training runs, and how many there should be, as 2/2."
     )
     selector: Annotated[str, Field(max_length=512)] | None = Field(
         default=None, description="Label selector of the worker pods, for kubectl scale and autoscalers."

@@ -31,6 +31,11 @@ TABLE: Final = (
         "this version runs workers only; leave it out",
     ),
     Unsupported(
+        "spec.template.spec.hostNetwork",
+        "!has(self.template.spec.hostNetwork) || !self.template.spec.hostNetwork",
+        "this version can't put workers on the node's own network yet; leave it out or set false",
+    ),
+    Unsupported(
         "spec.suspend",
         "!self.suspend",
         "this version can't suspend a job yet; leave it out or set false",

@@ -39,9 +39,27 @@ def operator() -> None:
 
 @operator.command()
 @click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Outside a cluster.")
-@click.option("--health-port", default=8080, show_default=True, help="Port of /healthz and /readyz.")
-@click.option("--rate", default=DEFAULT_RATE, show_default=True, help="Requests per second to the API server.")
-@click.option("--burst", default=DEFAULT_BURST, show_default=True, help="Requests to the API server at once.")
+@click.option(
+    "--health-port",
+    type=click.IntRange(1, 65535),
+    default=8080,
+    show_default=True,
+    help="Port of /healthz and /readyz.",
+)
+@click.option(
+    "--rate",
+    type=click.FloatRange(min=1),
+    default=DEFAULT_RATE,
+    show_default=True,
+    help="Requests per second to the API server.",
+)
+@click.option(
+    "--burst",
+    type=click.IntRange(min=1),
+    default=DEFAULT_BURST,
+    show_default=True,
+    help="Requests to the API server at once.",
+)
 @click.option("--verbose", is_flag=True, help="Log every decision.")
 def run(kubeconfig: Path | None, health_port: int, rate: float, burst: int, verbose: bool) -> None:
     """Look after all DistributedTrainingJobs of the cluster until stopped."""

@@ -34,9 +34,6 @@ class JobStore:
         raw = self._jobs.get(uid)
         return key_of(raw) if raw is not None else None
 
-    def __len__(self) -> int:
-        return len(self._jobs)
-
 
 def key_of(raw: RawJob) -> Key:
     metadata = raw["metadata"]

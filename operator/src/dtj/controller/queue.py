@@ -29,6 +29,7 @@ class _Entry:
     waiting: bool = False
     in_work: bool = False
     again: bool = False
+    despite_backoff: bool = False
     urgent: bool = False
     failures: int = 0
     timer: asyncio.TimerHandle | None = None
@@ -72,12 +73,18 @@ class WorkQueue:
         self._available = asyncio.Semaphore(0)
         self._clock = clock or asyncio.get_running_loop().time
 
-    def add(self, key: Key, *, urgent: bool = False) -> None:
-        """Something changed: look at the job as soon as possible, whatever it was waiting for."""
+    def add(self, key: Key, *, urgent: bool = False, despite_backoff: bool = False) -> None:
+        """Something changed: look at the job as soon as possible.
+
+        A key that is backed off waits on, unless what changed may well be the cure (``despite_backoff``).
+        """
         entry = self._entries.setdefault(key, _Entry())
         if entry.in_work:
             entry.again = True
             entry.urgent |= urgent
+            entry.despite_backoff |= despite_backoff
+            return
+        if entry.failures and entry.timer is not None and not despite_backoff:
             return
         if entry.waiting and (entry.urgent or not urgent):
             return
@@ -102,7 +109,7 @@ class WorkQueue:
         await self._available.acquire()
         key = (self._urgent or self._normal).pop()
         entry = self._entries[key]
-        entry.waiting, entry.in_work, entry.urgent = False, True, False
+        entry.waiting, entry.in_work, entry.urgent, entry.despite_backoff = False, True, False, False
         self._cancel(entry)
         return key
 
@@ -116,20 +123,11 @@ class WorkQueue:
         entry = self._entries[key]
         entry.failures += 1
         backoff = max(at_least, min(LONGEST_BACKOFF, FIRST_BACKOFF * 2.0 ** min(entry.failures - 1, 20)))
-        entry.again = False
+        entry.again = entry.despite_backoff
         self._release(key, keep=True)
-        self.add_after(key, backoff)
+        if not entry.waiting:
+            self.add_after(key, backoff)
         return backoff
-
-    def forget(self, key: Key) -> None:
-        """The job is gone."""
-        entry = self._entries.get(key)
-        if entry is not None and not entry.waiting and not entry.in_work:
-            self._cancel(entry)
-            del self._entries[key]
-
-    def __len__(self) -> int:
-        return sum(1 for entry in self._entries.values() if entry.waiting or entry.in_work)
 
     def _enqueue(self, key: Key, entry: _Entry, *, urgent: bool) -> None:
         entry.waiting, entry.urgent = True, urgent
@@ -148,7 +146,7 @@ class WorkQueue:
     def _on_timer(self, key: Key) -> None:
         entry = self._entries[key]
         entry.timer, entry.due = None, float("inf")
-        self.add(key)
+        self.add(key, despite_backoff=True)
 
     @staticmethod
     def _cancel(entry: _Entry) -> None:

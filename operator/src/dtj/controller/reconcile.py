@@ -1,11 +1,13 @@
 """One look at one job: read, observe, decide, write status, apply, tell."""
 
+import asyncio
 import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from pydantic import ValidationError
 
+from dtj.api import names
 from dtj.api.job import DistributedTrainingJob
 from dtj.api.reasons import Reason
 from dtj.api.status import JobStatus, Phase
@@ -14,7 +16,7 @@ from dtj.controller.queue import Key
 from dtj.kube import jobs
 from dtj.kube.children import Children
 from dtj.kube.client import Client
-from dtj.kube.errors import ApiError, KubeError, obstacle_of
+from dtj.kube.errors import ApiError, KubeError, is_conflict, obstacle_of
 from dtj.lifecycle import status as status_of
 from dtj.lifecycle.decide import decide
 from dtj.lifecycle.decision import Decision, render
@@ -41,7 +43,7 @@ class Reconciler:
         self._store = store
         self._children = children
         self._obstacles: dict[str, Obstacle] = {}
-        self._written_at: dict[str, datetime] = {}
+        self._written_at: dict[str, float] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         raw = self._store.get(key.uid)
@@ -58,31 +60,40 @@ class Reconciler:
 
     async def _carry_out(self, key: Key, job: DistributedTrainingJob, decision: Decision, now: datetime) -> Outcome:
         log.debug("job %s/%s: %s", key.namespace, key.name, render(decision))
-        wait = self._too_early(key, job.status, decision, now)
-        if decision.status is not None and not wait:
+        wait = self._too_early(key, job.status, decision)
+        if not wait:
             try:
-                await self._write_status(key, job, decision.status, now)
-            except ApiError as error:
-                if error.code == 404:
-                    self._store.drop(key.uid)
-                    return Outcome()
-                if error.code != 409:  # 409: the job changed under our eyes; the new one is on its way.
-                    log.warning("job %s/%s: status not written: %s", key.namespace, key.name, error)
-                return Outcome(error=error)
+                await self._write_status(key, job, decision.status)
             except KubeError as error:
-                log.warning("job %s/%s: status not written: %s", key.namespace, key.name, error)
-                return Outcome(error=error)
+                return self._status_not_written(key, error)
+        refusal = await self._apply(key, decision)
+        if not wait:
+            await self._tell(job, decision, now)
+        if refusal is None:
+            return Outcome(again_after=wait or decision.requeue_after)
+        if not is_conflict(refusal):
+            log.warning("job %s/%s: %s", key.namespace, key.name, refusal)
+            await self._remember(key, obstacle_of(refusal, job.metadata.generation), now)
+        return Outcome(error=refusal)
+
+    async def _apply(self, key: Key, decision: Decision) -> KubeError | None:
+        """Carry out the writes; what refused one of them."""
         try:
             await self._children.apply(key.namespace, key.uid, decision.writes)
         except KubeError as error:
-            log.warning("job %s/%s: %s", key.namespace, key.name, error)
-            await self._remember(key, obstacle_of(error, job.metadata.generation), now)
-            return Outcome(error=error)
+            return error
         if decision.writes:
             self._obstacles.pop(key.uid, None)
-        if not wait:
-            await self._tell(job, decision, now)
-        return Outcome(again_after=wait or decision.requeue_after)
+        return None
+
+    def _status_not_written(self, key: Key, error: KubeError) -> Outcome:
+        if isinstance(error, ApiError) and error.code == 404:
+            self._store.drop(key.uid)
+            self._forget(key)
+            return Outcome()
+        if not is_conflict(error):  # a conflict: the job changed under our eyes; the new one is on its way
+            log.warning("job %s/%s: status not written: %s", key.namespace, key.name, error)
+        return Outcome(error=error)
 
     async def _remember(self, key: Key, obstacle: Obstacle, now: datetime) -> None:
         """Keep what refused the writes for the next look; a new obstacle is told at once, not after the backoff."""
@@ -99,30 +110,39 @@ class Reconciler:
         return observe(job, self._children.pods.group(key.uid), service, self._obstacles.get(key.uid))
 
     async def _refuse(self, key: Key, error: ValidationError, now: datetime) -> Outcome:
-        """A spec that these models cannot read: written under another version's CRD."""
+        """A spec that these models cannot read: written under another version's CRD. What runs is left alone."""
         raw = self._store.get(key.uid)
         assert raw is not None, "the caller has just read it"  # noqa: S101
+        others = raw["spec"].get("managedBy", names.MANAGER) != names.MANAGER
+        if others or "deletionTimestamp" in raw["metadata"]:
+            return Outcome()
         problems = "; ".join(
             f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors(include_url=False)
         )
         skeleton = {"framework": "Custom", "template": {"spec": {"containers": [{"name": "unread"}]}}}
         job = DistributedTrainingJob.model_validate({**raw, "spec": skeleton})
-        if status_of.is_finished(job.status):
+        if status_of.has_begun(job.status) or status_of.is_finished(job.status):
+            log.warning("job %s/%s can't be read: %s", key.namespace, key.name, problems)
             return Outcome()
         situation = Situation(Phase.PENDING, Reason.INVALID_SPEC, problems)
         status = status_of.refused(job, situation, now)
         return await self._carry_out(key, job, Decision(status=status if status != job.status else None), now)
 
-    def _too_early(self, key: Key, old: JobStatus, decision: Decision, now: datetime) -> timedelta | None:
+    def _too_early(self, key: Key, old: JobStatus, decision: Decision) -> timedelta | None:
         """How long a change that is no transition must wait, because this job's status was written just before."""
         written = self._written_at.get(key.uid)
         if decision.status is None or written is None or status_of.is_transition(old, decision.status):
             return None
-        return max(COSMETIC_INTERVAL - (now - written), timedelta(0)) or None
+        since = timedelta(seconds=asyncio.get_running_loop().time() - written)
+        return max(COSMETIC_INTERVAL - since, timedelta(0)) or None
 
-    async def _write_status(self, key: Key, job: DistributedTrainingJob, new: JobStatus, now: datetime) -> None:
-        self._store.put(await jobs.write_status(self._client, job, new))
-        self._written_at[key.uid] = now
+    async def _write_status(self, key: Key, job: DistributedTrainingJob, new: JobStatus | None) -> None:
+        if new is None:
+            return
+        written = await jobs.write_status(self._client, job, new)
+        if self._store.get(key.uid) is not None:  # else it was deleted meanwhile
+            self._store.put(written)
+        self._written_at[key.uid] = asyncio.get_running_loop().time()
         if (job.status.phase, job.status.reason) != (new.phase, new.reason):
             log.info("job %s/%s: %s (%s)", key.namespace, key.name, new.phase, new.reason)
 

@@ -1,11 +1,14 @@
 """What runs beside Kopf: the caches, the workers, the resync and the health server, started and stopped together."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Coroutine, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, Final, Self
+
+import msgspec
 
 from dtj.controller.health import health_server
 from dtj.controller.jobs import JobStore
@@ -13,9 +16,9 @@ from dtj.controller.queue import Key, WorkQueue
 from dtj.controller.reconcile import Reconciler
 from dtj.kube import jobs
 from dtj.kube.children import Children
-from dtj.kube.client import Client
+from dtj.kube.client import DEFAULT_BURST, DEFAULT_RATE, Client
 from dtj.kube.connection import Connection
-from dtj.kube.errors import ApiError, KubeError
+from dtj.kube.errors import ConfigurationError, KubeError, is_conflict
 from dtj.lifecycle.children import Pod, Service
 from dtj.lifecycle.observe import has_failed
 
@@ -37,14 +40,18 @@ class Options:
     """Settings of the operator process."""
 
     health_port: int = 8080
-    rate: float = 200.0
-    burst: int = 400
+    rate: float = DEFAULT_RATE
+    burst: int = DEFAULT_BURST
 
 
 class Runtime:
-    """The operator without Kopf. ``on_job`` is called for every event of the job resource."""
+    """The operator without the watch of the jobs, which calls ``on_job`` for every event.
+
+    An asynchronous context manager: entered once the CRD is there and the caches are synced.
+    """
 
     def __init__(self, connection: Connection, options: Options) -> None:
+        self.connection = connection
         self._options = options
         self._client = Client(connection, options.rate, options.burst)
         self._store = JobStore()
@@ -52,16 +59,32 @@ class Runtime:
         self._children = Children(self._client, self._on_pod, self._on_service)
         self._reconciler = Reconciler(self._client, self._store, self._children)
         self._tasks: list[asyncio.Task[None]] = []
-        self._stack = AsyncExitStack()
+        self._stack = contextlib.AsyncExitStack()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._resync_wanted = asyncio.Event()
         self._serving = False
 
-    async def start(self) -> Self:
-        """Return once the CRD is there and the caches are synced; the operator is ready from then on."""
+    async def __aenter__(self) -> Self:
+        try:
+            await self._start()
+        except BaseException:
+            await self._stop()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._stop()
+
+    async def _start(self) -> None:
         await self._stack.enter_async_context(self._client)
-        await self._stack.enter_async_context(
-            health_server(self._options.health_port, alive=self._is_alive, ready=lambda: self._serving)
-        )
+        port = self._options.health_port
+        health = health_server(port, alive=self._is_alive, ready=lambda: self._serving)
+        try:
+            await self._stack.enter_async_context(health)
+        except OSError as error:
+            raise ConfigurationError(f"--health-port {port}: {error.strerror}; choose another port") from error
         await self._until_served()
         self._spawn("pods", self._children.pods.run())
         self._spawn("services", self._children.services.run())
@@ -71,22 +94,26 @@ class Runtime:
             self._spawn(f"worker {number}", self._work_for_ever())
         self._serving = True
         log.info("caches are synced: ready")
-        return self
 
-    async def stop(self) -> None:
+    async def _stop(self) -> None:
         self._serving = False
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._stack.aclose()
-        self.failed.cancel()  # Kopf waits five seconds for whoever still waits for it
 
     def on_job(self, kind: str | None, raw: Mapping[str, Any]) -> None:
         """Take in an event of the job resource, or one object of its first listing (``kind`` None)."""
+        before = self._store.get(raw["metadata"]["uid"])
         key = self._store.put(raw)
         if kind == "DELETED":
             self._store.drop(key.uid)
-        self._queue.add(key)
+        wish_changed = before is None or kind == "DELETED" or _wish(before) != _wish(raw)
+        self._queue.add(key, despite_backoff=wish_changed)
+
+    def resync_soon(self) -> None:
+        """Events of jobs may have been missed."""
+        self._resync_wanted.set()
 
     def _on_pod(self, before: Pod | None, after: Pod | None) -> None:
         pod = after or before
@@ -124,17 +151,18 @@ class Runtime:
                 self._queue.add_after(key, outcome.again_after.total_seconds())
 
     def _back_off(self, key: Key, error: KubeError) -> None:
-        conflict = isinstance(error, ApiError) and error.code == 409
-        self._queue.failed(key, at_least=0.0 if conflict else OBSTACLE_BACKOFF)
+        self._queue.failed(key, at_least=0.0 if is_conflict(error) else OBSTACLE_BACKOFF)
 
     async def _resync_for_ever(self) -> None:
         """Look at every job now and then, and drop jobs whose deletion was missed."""
         while True:
-            await asyncio.sleep(RESYNC_INTERVAL)
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._resync_wanted.wait(), RESYNC_INTERVAL)
+            self._resync_wanted.clear()
             before = tuple(self._store.all_keys())
             try:
                 existing = await jobs.list_uids(self._client)
-            except KubeError as error:
+            except (KubeError, msgspec.MsgspecError) as error:
                 log.warning("resync: %s", error)
                 continue
             for key in before:
@@ -143,10 +171,12 @@ class Runtime:
                 self._queue.add(key)
 
     async def _until_served(self) -> None:
+        """Wait for the CRD, and for the right to read jobs: without either nothing would ever be seen."""
         told = False
         while True:
             try:
                 if await jobs.is_served(self._client):
+                    await jobs.list_uids(self._client)
                     return
                 problem = "the CRD distributedtrainingjobs.dtj.dev is not installed"
             except KubeError as error:
@@ -157,11 +187,11 @@ class Runtime:
             await asyncio.sleep(CRD_POLL_INTERVAL)
 
     def _is_alive(self) -> bool:
-        """False when no watch has spoken for three minutes: the server sends bookmarks about once a minute."""
+        """False when a watch has not spoken for three minutes: the server sends bookmarks about once a minute."""
         if not self._serving:
             return True
         now = asyncio.get_running_loop().time()
-        return now - max(self._children.pods.heard_at, self._children.services.heard_at) < SILENCE_LIMIT
+        return now - min(self._children.pods.heard_at, self._children.services.heard_at) < SILENCE_LIMIT
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=name)
@@ -173,3 +203,8 @@ class Runtime:
         if task.cancelled() or self.failed.done():
             return
         self.failed.set_exception(task.exception() or RuntimeError(f"task {task.get_name()} ended"))
+
+
+def _wish(raw: Mapping[str, Any]) -> tuple[object, object]:
+    """What a person changes about a job: its spec, and whether it should exist."""
+    return raw["metadata"].get("generation"), raw["metadata"].get("deletionTimestamp")

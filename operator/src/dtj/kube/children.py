@@ -9,7 +9,7 @@ import orjson
 from dtj.api import labels, names
 from dtj.kube import paths
 from dtj.kube.client import Client
-from dtj.kube.errors import ApiError, NameTakenError
+from dtj.kube.errors import ApiError, KubeError, NameTakenError
 from dtj.kube.reflector import Child, OnChange, Reflector
 from dtj.lifecycle.children import Pod, Service
 from dtj.lifecycle.decision import CreatePod, CreateService, DeletePod, DeleteService, Write
@@ -30,14 +30,10 @@ class Children:
         await self.pods.synced.wait()
         await self.services.synced.wait()
 
-    @property
-    def is_synced(self) -> bool:
-        return self.pods.synced.is_set() and self.services.synced.is_set()
-
     async def apply(self, namespace: str, job_uid: str, writes: tuple[Write, ...]) -> None:
         """Carry out the writes, many at a time; Services first, so that names exist when pods start.
 
-        Each is idempotent. Raises the first error after all others were tried.
+        Each is idempotent. The first error is raised once what was under way is done; the rest is not even tried.
         """
         services: list[Write] = [write for write in writes if isinstance(write, CreateService)]
         others: list[Write] = [write for write in writes if not isinstance(write, CreateService)]
@@ -45,16 +41,23 @@ class Children:
             await self._apply_all(namespace, job_uid, batch)
 
     async def _apply_all(self, namespace: str, job_uid: str, writes: list[Write]) -> None:
-        slots = asyncio.Semaphore(IN_FLIGHT)
+        left = iter(writes)
+        errors: list[KubeError] = []
 
-        async def one(write: Write) -> None:
-            async with slots:
-                await self._write(namespace, job_uid, write)
+        async def some() -> None:
+            for write in left:
+                if errors:
+                    return
+                try:
+                    await self._write(namespace, job_uid, write)
+                except KubeError as error:
+                    errors.append(error)
 
-        results = await asyncio.gather(*(one(write) for write in writes), return_exceptions=True)
-        for result in results:
-            if isinstance(result, BaseException):
-                raise result
+        async with asyncio.TaskGroup() as group:
+            for _ in range(min(IN_FLIGHT, len(writes))):
+                group.create_task(some())
+        if errors:
+            raise errors[0]
 
     async def _write(self, namespace: str, job_uid: str, write: Write) -> None:
         match write:
@@ -93,7 +96,8 @@ class Children:
         found = orjson.loads(await self._client.request("GET", path))
         owners = found["metadata"].get("ownerReferences") or []
         managers = [owner for owner in owners if owner.get("controller")]
-        if not any(owner["uid"] == job_uid for owner in managers):
+        labelled = (found["metadata"].get("labels") or {}).get(labels.JOB_UID) == job_uid
+        if not labelled or not any(owner["uid"] == job_uid for owner in managers):
             raise NameTakenError(kind, name, of_earlier_job=any(owner["kind"] == names.KIND for owner in managers))
         reflector.write_through(orjson.dumps(found))
 

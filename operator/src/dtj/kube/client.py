@@ -62,9 +62,9 @@ class Client:
     ) -> bytes:
         """Return the body of a successful answer.
 
-        429 waits as long as the server asks, 5xx and broken connections are tried again with jitter, four times in
-        all. Raises ApiError for every other answer, UnreachableError where there is none. A write may have happened
-        although its answer was lost: the caller must be able to repeat it.
+        429 waits as the server asks, at most ten seconds; 5xx and broken connections are tried again with jitter, four
+        times in all. Raises ApiError for every other answer, UnreachableError where there is none. A write may have
+        happened although its answer was lost: the caller must be able to repeat it.
         """
         data = orjson.dumps(body) if body is not None else None
         for attempt in range(1, _ATTEMPTS + 1):

@@ -1,7 +1,12 @@
 """The error tree at the border to the API server, and what an error means for a job."""
 
+import re
+
 from dtj.api.reasons import Reason
 from dtj.lifecycle.obstacles import Obstacle
+
+_LACKS_RIGHT = re.compile(r"\bcannot \w+ resource\b")
+"""How the authorizer refuses (``k8s.io/apiserver/pkg/endpoints/handlers/responsewriters/errors.go``)."""
 
 
 class KubeError(Exception):
@@ -39,6 +44,11 @@ class NameTakenError(KubeError):
             super().__init__(f"{kind} {name} exists and does not belong to this job; delete it or rename the job")
 
 
+def is_conflict(error: KubeError) -> bool:
+    """Somebody else wrote at the same time: looking again at once is all it takes."""
+    return isinstance(error, ApiError) and error.code == 409
+
+
 def obstacle_of(error: KubeError, generation: int) -> Obstacle:
     """What to tell the job's owner; the cases are those an owner or an administrator can mend."""
     message = str(error)
@@ -48,13 +58,14 @@ def obstacle_of(error: KubeError, generation: int) -> Obstacle:
         return Obstacle(Reason.API_UNAVAILABLE, message, generation)
     message = error.message
     if error.code in {400, 422}:
-        return Obstacle(Reason.INVALID_TEMPLATE, message, generation, until_spec_changes=True)
+        # A policy that denies the pod answers so as well, and policies change without the spec.
+        return Obstacle(Reason.INVALID_TEMPLATE, message, generation, until_spec_changes="denied" not in message)
     if error.code == 403 and "exceeded quota" in message:
         return Obstacle(Reason.QUOTA_EXCEEDED, message, generation)
     if error.code == 403 and "being terminated" in message:
         return Obstacle(Reason.NAMESPACE_TERMINATING, message, generation)
-    if error.code == 403 and ("violates PodSecurity" in message or "admission" in message):
-        return Obstacle(Reason.INVALID_TEMPLATE, message, generation)
-    if error.code in {401, 403}:
+    if error.code == 401 or (error.code == 403 and _LACKS_RIGHT.search(message)):
         return Obstacle(Reason.OPERATOR_FORBIDDEN, message, generation)
+    if error.code == 403:  # an admission plugin: Pod Security, LimitRange, a missing service account …
+        return Obstacle(Reason.INVALID_TEMPLATE, message, generation)
     return Obstacle(Reason.API_UNAVAILABLE, str(error), generation)

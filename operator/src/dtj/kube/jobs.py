@@ -39,7 +39,7 @@ async def list_uids(client: Client) -> frozenset[str]:
     while True:
         answer = await client.request("GET", paths.JOBS, query=query, accept=_METADATA_ONLY)
         page = msgspec.json.decode(answer, type=_MetadataList)
-        uids.update(item.metadata.uid for item in page.items)
+        uids.update(item.metadata.uid for item in page.items or ())
         if not page.metadata.continue_:
             return frozenset(uids)
         query = {**query, "continue": page.metadata.continue_}
@@ -99,4 +99,4 @@ class _Item(msgspec.Struct):
 
 class _MetadataList(msgspec.Struct):
     metadata: _ListMeta
-    items: list[_Item] = []
+    items: list[_Item] | None = None  # null where there is no job at all

@@ -7,7 +7,7 @@ deletions it missed. Each change is told to one callback, with the old and the n
 import asyncio
 import logging
 import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -95,9 +95,6 @@ class Reflector(Generic[T]):
     def group(self, name: str) -> tuple[T, ...]:
         return tuple(self._groups.get(name, {}).values())
 
-    def groups(self) -> Iterator[str]:
-        return iter(tuple(self._groups))
-
     def write_through(self, document: bytes) -> T:
         """Take in the answer to a write of our own, so that nobody decides on a view from before it.
 
@@ -116,6 +113,7 @@ class Reflector(Generic[T]):
         """Follow the objects for ever. Errors, also answers without sense, are logged and tried again without end."""
         failures = 0
         while True:
+            heard_at = self.heard_at
             try:
                 if not self._version:
                     await self._list()
@@ -123,7 +121,8 @@ class Reflector(Generic[T]):
                 failures = 0
                 await asyncio.sleep(_backoff(failures))  # for a server that ends watches as soon as they begin
             except (KubeError, msgspec.MsgspecError) as error:
-                failures = 0 if isinstance(error, ApiError) and error.code == 410 else failures + 1
+                spoke = self.heard_at > heard_at
+                failures = 0 if spoke or (isinstance(error, ApiError) and error.code == 410) else failures + 1
                 log.warning("watch of %s: %s", self._path, error)
                 await asyncio.sleep(_backoff(failures))
 
@@ -181,6 +180,8 @@ class Reflector(Generic[T]):
         before = self._objects.get(new.metadata.uid)
         if before is not None and _version(before) >= _version(new):
             return
+        if before is not None and self._group_of(before) != self._group_of(new):
+            self._remove(new.metadata.uid)
         self._objects[new.metadata.uid] = new
         self._groups.setdefault(self._group_of(new), {})[new.metadata.uid] = new
         self._on_change(before, new)

@@ -48,7 +48,7 @@ def decide(job: DistributedTrainingJob, observed: Observed, now: datetime) -> De
         return _begin(job, topology, observed, now)
     if broken := _broken(job, topology, observed):
         return _fail(job, topology, observed, broken, now)
-    if _succeeded(topology, observed):
+    if _succeeded(job, topology, observed):
         return _complete(job, topology, observed, now)
     return _go_on(job, topology, observed, now)
 
@@ -73,9 +73,8 @@ def _begin(job: DistributedTrainingJob, topology: Topology, observed: Observed, 
 
 def _broken(job: DistributedTrainingJob, topology: Topology, observed: Observed) -> tuple[Pod, ...]:
     """Pods that make the attempt invalid: failed, deleted by somebody, or gone after all had run."""
-    gone: list[Pod] = []
-    if status_of.has_condition(job.status, ConditionType.RUNNING):
-        gone = [_deleted_pod(job, slot) for slot in topology.slots if slot not in observed.filled]
+    all_ran = status_of.has_condition(job.status, ConditionType.RUNNING)
+    gone = [_deleted_pod(job, slot) for slot in _unfilled(job, topology, observed)] if all_ran else []
     return (*observed.pods[Bucket.FAILED], *observed.pods[Bucket.TERMINATING], *gone)
 
 
@@ -96,12 +95,13 @@ def _fail(
     )
 
 
-def _succeeded(topology: Topology, observed: Observed) -> bool:
-    return observed.count(Bucket.SUCCEEDED, names.WORKER_ROLE) == topology.group(names.WORKER_ROLE).replicas
+def _succeeded(job: DistributedTrainingJob, topology: Topology, observed: Observed) -> bool:
+    workers = topology.group(names.WORKER_ROLE)
+    return status_of.successes(workers, job.status, observed) == workers.replicas
 
 
 def _complete(job: DistributedTrainingJob, topology: Topology, observed: Observed, now: datetime) -> Decision:
-    count = observed.count(Bucket.SUCCEEDED)
+    count = sum(status_of.successes(group, job.status, observed) for group in topology.groups)
     situation = Situation(Phase.SUCCEEDED, Reason.SUCCEEDED, f"{_pods(count)} succeeded")
     return Decision(
         status=status_of.status_in(situation, job, topology, observed, now),
@@ -112,16 +112,17 @@ def _complete(job: DistributedTrainingJob, topology: Topology, observed: Observe
 
 def _go_on(job: DistributedTrainingJob, topology: Topology, observed: Observed, now: datetime) -> Decision:
     """Create what is missing and tell how far the start is."""
-    situation = _situation(topology, observed)
+    situation = _situation(job, topology, observed)
     status = status_of.status_in(situation, job, topology, observed, now)
     blocked = observed.obstacle is not None and observed.obstacle.blocks(job.metadata.generation)
     writes = () if blocked else tuple(_creations(job, topology, observed))
     return _changed(job, status, situation, writes)
 
 
-def _situation(topology: Topology, observed: Observed) -> Situation:
+def _situation(job: DistributedTrainingJob, topology: Topology, observed: Observed) -> Situation:
     expected = len(topology.slots)
-    running, succeeded = observed.count(Bucket.RUNNING), observed.count(Bucket.SUCCEEDED)
+    running = observed.count(Bucket.RUNNING)
+    succeeded = sum(status_of.successes(group, job.status, observed) for group in topology.groups)
     if running + succeeded == expected:
         if succeeded:
             message = f"{running} of {_pods(expected)} running, {succeeded} succeeded"
@@ -157,10 +158,19 @@ def _changed(
 def _creations(job: DistributedTrainingJob, topology: Topology, observed: Observed) -> Iterator[Write]:
     if observed.service is None:
         yield CreateService(headless_service(job))
-    missing = [slot for slot in topology.slots if slot not in observed.filled]
-    if missing:
+    if unfilled := _unfilled(job, topology, observed):
         build = pod_builder(job, topology, job.status.attempt)
-        yield from (CreatePod(build(slot)) for slot in missing)
+        yield from (CreatePod(build(slot)) for slot in unfilled)
+
+
+def _unfilled(job: DistributedTrainingJob, topology: Topology, observed: Observed) -> list[Slot]:
+    """Slots that need a pod and have none. Which of a role's removed pods had succeeded is not known, only how many."""
+    slots: list[Slot] = []
+    for group in topology.groups:
+        missing = [slot for slot in group.slots if slot not in observed.filled]
+        done = status_of.successes(group, job.status, observed) - observed.count(Bucket.SUCCEEDED, group.role)
+        slots += missing[done:]
+    return slots
 
 
 def _cleanup(job: DistributedTrainingJob, observed: Observed) -> Iterator[Write]:

@@ -3,7 +3,7 @@
 Order of execution, always: status first (its compare-and-swap is the commit point), then writes, then events.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
@@ -101,7 +101,3 @@ def _line(write: Write) -> str:
             return f"delete pod {name} (uid {uid})"
         case DeleteService(name, uid):
             return f"delete service {name} (uid {uid})"
-
-
-def creates_pods(writes: Iterable[Write]) -> bool:
-    return any(isinstance(write, CreatePod) for write in writes)

@@ -10,7 +10,7 @@ from enum import StrEnum
 from dtj.api.job import DistributedTrainingJob
 from dtj.lifecycle.children import Pod, Service
 from dtj.lifecycle.obstacles import Obstacle
-from dtj.plan.topology import Slot
+from dtj.plan.topology import Group, Slot
 
 
 class Bucket(StrEnum):
@@ -34,6 +34,15 @@ class Observed:
 
     def count(self, bucket: Bucket, role: str | None = None) -> int:
         return sum(1 for pod in self.pods[bucket] if role is None or pod.role == role)
+
+    def succeeded_and_gone(self, group: Group, told: int) -> int:
+        """How many pods of a role are missing because they were removed after their success.
+
+        ``told``: successes of this attempt that the status has counted already. Finished pods are removed by drains,
+        by garbage collection and by people, and that must not undo what they did.
+        """
+        missing = group.replicas - sum(1 for pod in self.current if pod.role == group.role)
+        return max(0, min(missing, told - self.count(Bucket.SUCCEEDED, group.role)))
 
     @property
     def current(self) -> tuple[Pod, ...]:

@@ -11,7 +11,7 @@ from dtj.api.spec import CleanupPolicy, ConditionStatus
 from dtj.api.status import MAX_MESSAGE, Condition, JobStatus, Phase, RoleStatus
 from dtj.lifecycle.observe import Bucket, Observed
 from dtj.plan.metadata import worker_selector
-from dtj.plan.topology import Topology
+from dtj.plan.topology import Group, Topology
 
 COSMETIC_INTERVAL = timedelta(seconds=10)
 """At most one write in this time for changes that are no transition, such as counts and messages."""
@@ -50,7 +50,7 @@ def status_in(
     """The status for a situation, with all counts taken from what was observed."""
     finished = situation.phase in {Phase.SUCCEEDED, Phase.FAILED}
     gone = finished and job.spec.cleanup_policy is not CleanupPolicy.NONE
-    roles = tuple(_role_status(group.role, group.replicas, observed, gone=gone) for group in topology.groups)
+    roles = tuple(_role_status(group, job.status, observed, gone=gone) for group in topology.groups)
     workers = next(role for role in roles if role.name == WORKER_ROLE)
     running = situation.phase is Phase.RUNNING
     return job.status.model_copy(
@@ -83,15 +83,21 @@ def refused(job: DistributedTrainingJob, situation: Situation, now: datetime) ->
     )
 
 
-def _role_status(role: str, replicas: int, observed: Observed, *, gone: bool) -> RoleStatus:
+def successes(group: Group, status: JobStatus, observed: Observed) -> int:
+    """Pods of a role that succeeded in this attempt, those removed since included."""
+    told = next((role.succeeded for role in status.roles if role.name == group.role), 0)
+    return observed.count(Bucket.SUCCEEDED, group.role) + observed.succeeded_and_gone(group, told)
+
+
+def _role_status(group: Group, status: JobStatus, observed: Observed, *, gone: bool) -> RoleStatus:
     """``gone``: what still runs is being deleted by this very decision."""
     return RoleStatus(
-        name=role,
-        replicas=replicas,
-        pending=0 if gone else observed.count(Bucket.PENDING, role),
-        running=0 if gone else observed.count(Bucket.RUNNING, role),
-        succeeded=observed.count(Bucket.SUCCEEDED, role),
-        failed=observed.count(Bucket.FAILED, role),
+        name=group.role,
+        replicas=group.replicas,
+        pending=0 if gone else observed.count(Bucket.PENDING, group.role),
+        running=0 if gone else observed.count(Bucket.RUNNING, group.role),
+        succeeded=successes(group, status, observed),
+        failed=observed.count(Bucket.FAILED, group.role),
     )
 
 

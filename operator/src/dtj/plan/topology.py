@@ -3,7 +3,6 @@
 Called by everything in ``plan`` and by ``lifecycle.observe``.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -33,6 +32,10 @@ class Group:
     template: dict[str, Any]
 
     @property
+    def slots(self) -> tuple[Slot, ...]:
+        return tuple(Slot(self.role, index) for index in range(self.replicas))
+
+    @property
     def ranked(self) -> bool:
         return self.role not in _UNRANKED_ROLES
 
@@ -46,12 +49,12 @@ class Topology:
 
     @cached_property
     def slots(self) -> tuple[Slot, ...]:
-        return tuple(Slot(group.role, index) for group in self.groups for index in range(group.replicas))
+        return tuple(slot for group in self.groups for slot in group.slots)
 
     @cached_property
     def node_ranks(self) -> dict[Slot, int]:
         """Node rank of each slot that has one: 0 … nnodes - 1."""
-        ranked = (Slot(group.role, index) for group in self._ranked() for index in range(group.replicas))
+        ranked = (slot for group in self.groups if group.ranked for slot in group.slots)
         return {slot: rank for rank, slot in enumerate(ranked)}
 
     @property
@@ -70,9 +73,6 @@ class Topology:
 
     def group(self, role: str) -> Group:
         return next(group for group in self.groups if group.role == role)
-
-    def _ranked(self) -> Iterator[Group]:
-        return (group for group in self.groups if group.ranked)
 
 
 def topology_of(spec: JobSpec) -> Topology:

@@ -3,6 +3,7 @@
 Called by ``lifecycle.decide`` before an attempt begins. All mistakes of a job are reported at once.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -15,7 +16,7 @@ from dtj.plan.frameworks import WIRINGS
 from dtj.plan.pods import SHARED_MEMORY_VOLUME, is_reserved_variable
 from dtj.plan.topology import processes_per_replica, topology_of, trainer_container
 
-_LAUNCHERS = frozenset({"torchrun", "accelerate", "deepspeed", "horovodrun", "mpirun", "sh", "bash"})
+_PYTHON = re.compile(r"python[0-9.]*")
 _PYTHON_LAUNCHER_MODULES = frozenset(
     {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"}
 )
@@ -117,8 +118,8 @@ def _processes_without_launcher(spec: JobSpec) -> Iterator[Mistake]:
 
 
 def _starts_several(trainer: dict[str, Any]) -> bool:
-    """An image's own entry point is trusted to know; a written command must be a launcher or a shell."""
-    command = [str(word) for word in [*(trainer.get("command") or []), *(trainer.get("args") or [])]]
-    if not trainer.get("command"):
+    """Only a plain ``python`` is surely one process; an image's own entry point or a script may well start several."""
+    command = [str(word) for word in trainer.get("command") or []]
+    if not command or not _PYTHON.fullmatch(PurePosixPath(command[0]).name):
         return True
-    return PurePosixPath(command[0]).name in _LAUNCHERS or any(word in _PYTHON_LAUNCHER_MODULES for word in command)
+    return any(word in _PYTHON_LAUNCHER_MODULES for word in [*command, *map(str, trainer.get("args") or [])])
