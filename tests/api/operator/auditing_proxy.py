@@ -18,6 +18,8 @@ from dtj.kube.connection import Connection, connect
 T = TypeVar("T")
 
 START_SECONDS = 30.0
+CLOSING_ROUNDS = 20
+"""Rounds of the event loop in which the transports that were told to close do so; each needs two or three."""
 _NAMESPACED = re.compile(r"/namespaces/(?P<namespace>[^/]+)/(?P<resource>[^/]+)(/[^/]+)?(?P<sub>/[^/]+)?")
 _HOP_BY_HOP = frozenset({"connection", "keep-alive", "transfer-encoding", "upgrade", "host", "content-length"})
 _READS = frozenset({"GET", "HEAD"})
@@ -82,6 +84,9 @@ class AuditingProxy:
                 yield
             finally:
                 await runner.cleanup()
+                await _end_other_tasks()
+        for _ in range(CLOSING_ROUNDS):
+            await asyncio.sleep(0)
 
     def write_kubeconfig(self, path: Path) -> Path:
         content = {
@@ -108,6 +113,14 @@ class AuditingProxy:
                 return await _pass_on(request, answer)
         except aiohttp.ClientConnectionError as error:
             return web.Response(status=502, text=f"{type(error).__name__}\n")
+
+
+async def _end_other_tasks() -> None:
+    """Handlers of watches that were still open; the server has cancelled them, and does not wait for them."""
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
 
 
 async def _pass_on(request: web.Request, answer: aiohttp.ClientResponse) -> web.StreamResponse:

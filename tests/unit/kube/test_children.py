@@ -94,6 +94,10 @@ FOREIGN: dict[str, tuple[dict[str, Any], str]] = {
         owned_by({**EARLIER, "uid": JOB_UID, "controller": False}, OTHER),
         NOT_OURS,
     ),
+    "ours, but its label was taken away": (
+        {**stored(PODS[0]), "metadata": {**stored(PODS[0])["metadata"], "labels": {}}},
+        "Pod digits-worker-0 ",
+    ),
     "of an earlier job of this name": (owned_by(EARLIER), "Pod digits-worker-0 of an earlier job of this name"),
 }
 
@@ -153,6 +157,15 @@ async def test_one_refusal_does_not_keep_the_others_back(server: ScriptedServer,
         await apply(children, CreatePod(PODS[0]), CreatePod(PODS[1]))
 
     assert names_of(children) == ["digits-worker-1"]
+
+
+async def test_after_a_refusal_only_what_was_under_way_is_finished(server: ScriptedServer, children: Children) -> None:
+    server.will(*[refusal(403, "Forbidden", "exceeded quota")] * len(PODS))
+
+    with pytest.raises(ApiError, match="exceeded quota"):
+        await apply(children, *(CreatePod(pod) for pod in PODS))
+
+    assert len(server.seen) <= IN_FLIGHT < len(PODS)
 
 
 async def test_so_many_writes_are_under_way_at_the_same_time(server: ScriptedServer, children: Children) -> None:

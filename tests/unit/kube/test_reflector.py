@@ -272,6 +272,15 @@ async def test_objects_are_kept_by_their_group(server: ScriptedServer, client: C
         assert following.pods.group("unknown") == ()
 
 
+async def test_an_object_that_changes_its_group_is_in_one_group_only(server: ScriptedServer, client: Client) -> None:
+    moved = pod(0, 7)
+    moved["metadata"]["ownerReferences"][0]["uid"] = "other-job"
+    events = stream([event("MODIFIED", moved)], then=silence())
+    async with followed(client, server, listed(pod(0, 1), version=5), events) as following:
+        assert following.names == []
+        assert len(following.pods.group("other-job")) == 1
+
+
 async def test_it_tells_when_it_last_heard_of_the_server(server: ScriptedServer, client: Client) -> None:
     begin = asyncio.get_running_loop().time()
     quiet_then_bookmark = stream([bookmark(6)], then=silence())

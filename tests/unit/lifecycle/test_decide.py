@@ -49,7 +49,15 @@ def decided(
 
 
 def text(job: JobBuilder, *pods: PodBuilder, service: bool = True, obstacle: Obstacle | None = None) -> list[str]:
-    return render(decided(job, *pods, service=service, obstacle=obstacle)[1]).splitlines()
+    """The decision, line by line: status, events, writes."""
+    return in_order(decided(job, *pods, service=service, obstacle=obstacle)[1])
+
+
+def in_order(decision: Decision) -> list[str]:
+    """Where events are printed is ``render``'s matter."""
+    lines = render(decision).splitlines()
+    kinds = ("status:", "event:")
+    return sorted(lines, key=lambda line: next((rank for rank, kind in enumerate(kinds) if line.startswith(kind)), 2))
 
 
 IGNORED: dict[str, JobBuilder] = {
@@ -238,7 +246,7 @@ def test_roles_beside_the_workers_do_not_hold_the_job_up() -> None:
 def test_a_worker_that_fails_fails_the_job_and_the_others_are_stopped() -> None:
     job, decision = decided(RUNNING, worker(0).running(), worker(1).failed(3, lines="ValueError: x", at=ago(1)))
 
-    assert render(decision).splitlines() == [
+    assert in_order(decision) == [
         "status: Failed (NonZeroExit), attempt 0, ready 0/2",
         (
             "event: Warning NonZeroExit: digits-worker-1 (rank 1) on node-1: "
@@ -309,8 +317,16 @@ def test_a_success_counts_even_after_its_pod_was_removed() -> None:
     both = (worker(0).running(), worker(1).running())
     one_done = seen(seen(BEGUN, *both), worker(0).succeeded(), both[1])
 
-    assert decided(one_done, both[1])[1] == NOTHING
-    assert text(one_done, worker(1).succeeded())[:2] == [
+    assert decided(one_done, both[1])[1].writes == ()
+    assert seen(one_done, both[1]).build().status.conditions == one_done.build().status.conditions
+
+
+def test_a_removed_success_counts_when_the_next_pod_succeeds() -> None:
+    both = (worker(0).running(), worker(1).running())
+    one_done = seen(seen(BEGUN, *both), worker(0).succeeded(), both[1])
+    removed = seen(one_done, both[1])
+
+    assert text(removed, worker(1).succeeded())[:2] == [
         "status: Succeeded (Succeeded), attempt 0, ready 0/2",
         "event: Normal Succeeded: 2 pods succeeded",
     ]
@@ -330,6 +346,27 @@ def test_a_removed_success_does_not_excuse_another_pod_that_is_gone() -> None:
     one_done = seen(seen(BEGUN, *both), worker(0).succeeded(), both[1])
 
     assert text(one_done)[0] == "status: Failed (PodDeleted), attempt 0, ready 0/2"
+
+
+def test_pods_that_succeed_and_are_removed_one_by_one_complete_the_job() -> None:
+    job = a_job().replicas(3).begun()
+    pods = [worker(0), worker(1), worker(2)]
+    job = seen(job, *(pod.running() for pod in pods))
+    for done in pods[:-1]:
+        left = pods[pods.index(done) + 1 :]
+        job = seen(job, done.succeeded(), *(pod.running() for pod in left))
+        job = seen(job, *(pod.running() for pod in left))
+        assert job.build().status.phase is Phase.RUNNING
+
+    assert text(job, pods[-1].succeeded())[1] == "event: Normal Succeeded: 3 pods succeeded"
+
+
+def test_a_success_of_another_role_counts_even_after_its_pod_was_removed() -> None:
+    job = a_job().framework("Custom").role("server").begun()
+    running = worker(0).running()
+    server_done = seen(seen(job, running, a_pod(role="server").running()), running, a_pod(role="server").succeeded())
+
+    assert decided(server_done, running)[1].writes == ()
 
 
 CLEANUP: dict[str, tuple[JobBuilder, str, list[str]]] = {

@@ -34,11 +34,11 @@ def test_one_line_per_effect_in_the_order_of_execution() -> None:
 
     assert render(decision).splitlines() == [
         "status: Failed (NonZeroExit), attempt 2, ready 0/2",
-        "event: Warning NonZeroExit: exit code 3",
         "create service a-workers",
         "create pod a-worker-0",
         "delete pod a-worker-1 (uid u1)",
         "delete service a-workers (uid u2)",
+        "event: Warning NonZeroExit: exit code 3",
         "look again after 1.5 s",
     ]
 

@@ -35,14 +35,18 @@ class Observed:
     def count(self, bucket: Bucket, role: str | None = None) -> int:
         return sum(1 for pod in self.pods[bucket] if role is None or pod.role == role)
 
-    def succeeded_and_gone(self, group: Group, told: int) -> int:
+    def succeeded_and_gone(self, group: Group, told: int, gone_before: int) -> int:
         """How many pods of a role are missing because they were removed after their success.
 
-        ``told``: successes of this attempt that the status has counted already. Finished pods are removed by drains,
-        by garbage collection and by people, and that must not undo what they did.
+        ``told``: successes of this attempt that the status has counted already, ``gone_before``: those of them whose
+        pods were missing even then. Finished pods are removed by drains, by garbage collection and by people, and that
+        must not undo what they did.
         """
-        missing = group.replicas - sum(1 for pod in self.current if pod.role == group.role)
-        return max(0, min(missing, told - self.count(Bucket.SUCCEEDED, group.role)))
+        missing = max(0, group.replicas - sum(1 for pod in self.current if pod.role == group.role))
+        gone_before = min(gone_before, missing)
+        there_before = told - gone_before
+        gone_now = min(missing - gone_before, there_before - self.count(Bucket.SUCCEEDED, group.role))
+        return gone_before + max(0, gone_now)
 
     @property
     def current(self) -> tuple[Pod, ...]:

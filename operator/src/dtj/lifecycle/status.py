@@ -85,8 +85,21 @@ def refused(job: DistributedTrainingJob, situation: Situation, now: datetime) ->
 
 def successes(group: Group, status: JobStatus, observed: Observed) -> int:
     """Pods of a role that succeeded in this attempt, those removed since included."""
-    told = next((role.succeeded for role in status.roles if role.name == group.role), 0)
-    return observed.count(Bucket.SUCCEEDED, group.role) + observed.succeeded_and_gone(group, told)
+    told = next((role for role in status.roles if role.name == group.role), None)
+    if told is None:
+        return observed.count(Bucket.SUCCEEDED, group.role)
+    gone = observed.succeeded_and_gone(group, told.succeeded, _gone_when_told(told, status))
+    return observed.count(Bucket.SUCCEEDED, group.role) + gone
+
+
+def _gone_when_told(told: RoleStatus, status: JobStatus) -> int:
+    """Successes that were told although their pods were missing: more pods in some state than there were pods.
+
+    Only of the workers the status says how many there were.
+    """
+    if told.name != WORKER_ROLE:
+        return 0
+    return max(0, told.pending + told.running + told.succeeded + told.failed - status.replicas)
 
 
 def _role_status(group: Group, status: JobStatus, observed: Observed, *, gone: bool) -> RoleStatus:
