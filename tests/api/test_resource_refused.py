@@ -136,6 +136,7 @@ NOT_YET: dict[str, dict[str, Any]] = {
     "spec.startupDeadlineSeconds": {"spec.startupDeadlineSeconds": 60},
     "spec.activeDeadlineSeconds": {"spec.activeDeadlineSeconds": 60},
     "spec.ttlSecondsAfterFinished": {"spec.ttlSecondsAfterFinished": 0},
+    "spec.template.spec.hostNetwork": {"spec.template.spec.hostNetwork": True},
     "spec.progress": {"spec.progress": {}},
     "spec.agent.mode": {"spec.agent": {"mode": "Auto"}},
 }

@@ -1,4 +1,4 @@
-"""Fixtures of the operator's tests: one operator for all, restarted where a test ended it; a scene for each test."""
+"""Fixtures of the operator's tests: one operator for a module, a scene for each test."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,27 +22,30 @@ def proxy(api_server: ApiServer) -> Iterator[AuditingProxy]:
         yield running
 
 
-@pytest.fixture(scope="session")
-def session_operator(
+@pytest.fixture(scope="module")
+def module_operator(
     resource: Resource, proxy: AuditingProxy, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Operator]:
-    """The one operator of the cluster; ``resource`` has brought its CRD."""
+    """The one operator of the cluster; ``resource`` has brought its CRD.
+
+    It ends with the module, because tests of the bare resource want nobody to touch their jobs.
+    """
     directory = tmp_path_factory.mktemp("operator")
     with Operator(proxy.write_kubeconfig(directory / "kubeconfig"), directory / "log") as own:
         yield own
 
 
 @pytest.fixture
-def operator(session_operator: Operator) -> Iterator[Operator]:
+def operator(module_operator: Operator) -> Iterator[Operator]:
     """A ready operator, whose log must be free of tracebacks afterwards."""
-    already_written = len(session_operator.log)
-    if not session_operator.is_alive:
-        session_operator.start()
-    session_operator.wait_until_ready()
-    yield session_operator
-    if session_operator.is_alive and not session_operator.is_usual:
-        session_operator.kill()
-    assert_no_traceback(session_operator.log[already_written:])
+    already_written = len(module_operator.log)
+    if not module_operator.is_alive:
+        module_operator.start()
+    module_operator.wait_until_ready()
+    yield module_operator
+    if module_operator.is_alive and not module_operator.is_usual:
+        module_operator.kill()
+    assert_no_traceback(module_operator.log[already_written:])
 
 
 @pytest.fixture

@@ -52,7 +52,7 @@ def test_a_job_of_the_same_name_gets_pods_of_its_own(scene: Scene) -> None:
     old = scene.start()
     scene.delete(names.PLURAL, JOB)
     new_job = scene.submit()
-    waiting = scene.status_in("Pending", "NameConflict")  # nobody has let go of the old pods yet
+    waiting = scene.status_in("Pending", "EarlierJobTerminating")  # nobody has let go of the old pods yet
 
     def new_pods() -> dict[str, Any]:
         scene.kubelet.finish_deletions()

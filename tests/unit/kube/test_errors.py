@@ -17,6 +17,11 @@ WEBHOOK = 'admission webhook "policy.example.com" denied the request: no latest 
 RBAC = 'pods is forbidden: User "system:serviceaccount:dtj:dtj-operator" cannot create resource "pods"'
 
 OBSTACLES: dict[str, tuple[KubeError, Reason, bool]] = {
+    "the name is still taken": (
+        NameTakenError("Pod", "a-worker-0", of_earlier_job=True),
+        Reason.EARLIER_JOB_TERMINATING,
+        False,
+    ),
     "the name is taken": (NameTakenError("Pod", "a-worker-0"), Reason.NAME_CONFLICT, False),
     "no answer": (UnreachableError("POST /api/v1/pods: timeout"), Reason.API_UNAVAILABLE, False),
     "the server is broken": (ApiError(500, "InternalError", "etcd"), Reason.API_UNAVAILABLE, False),

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     INVALID_SPEC = "InvalidSpec"
     INVALID_TEMPLATE = "InvalidTemplate"
     NAME_CONFLICT = "NameConflict"
+    EARLIER_JOB_TERMINATING = "EarlierJobTerminating"
     QUOTA_EXCEEDED = "QuotaExceeded"
     OPERATOR_FORBIDDEN = "OperatorForbidden"
     NAMESPACE_TERMINATING = "NamespaceTerminating"

@@ -12,6 +12,7 @@ import yaml
 from pydantic import ValidationError
 
 from dtj import __version__
+from dtj.api import names
 from dtj.api.job import DistributedTrainingJob
 from dtj.controller import logs, process
 from dtj.controller.runtime import Options
@@ -75,11 +76,14 @@ def run(kubeconfig: Path | None, health_port: int, rate: float, burst: int, verb
 
 @main.command()
 @click.option(
-    "-f", "--filename", type=click.File("r"), default="-", help="A job's manifest; standard input by default."
+    "-f", "--filename", type=click.File("rb"), default="-", help="A job's manifest; standard input by default."
 )
 @click.option("-n", "--namespace", default="default", show_default=True, help="Where the manifest names none.")
 def render(filename: Any, namespace: str) -> None:  # noqa: ANN401 - click's file type
-    """Print the Service and the pods that the operator would create for a job. Nothing is sent anywhere."""
+    """Print the Service and the pods that the operator would create for a job.
+
+    Nothing is sent anywhere. All of a manifest is checked only by the API server: kubectl apply --dry-run=server.
+    """
     job = _read_job(filename.read(), namespace)
     topology = topology_of(job.spec)
     build = pod_builder(job, topology, job.status.attempt)
@@ -87,13 +91,17 @@ def render(filename: Any, namespace: str) -> None:  # noqa: ANN401 - click's fil
     yaml.safe_dump_all(manifests, sys.stdout, sort_keys=False)
 
 
-def _read_job(text: str, namespace: str) -> DistributedTrainingJob:
+def _read_job(content: bytes, namespace: str) -> DistributedTrainingJob:
     try:
-        raw = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+        documents = [each for each in yaml.safe_load_all(content) if each is not None]
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise click.ClickException(f"not YAML: {error}") from error
-    if not isinstance(raw, dict):
-        raise click.ClickException("not a manifest: expected one object with apiVersion, kind, metadata and spec")
+    found = [each for each in documents if isinstance(each, dict) and each.get("kind", names.KIND) == names.KIND]
+    if len(found) != 1:
+        raise click.ClickException(
+            f"expected one {names.KIND} with apiVersion, kind, metadata and spec; there are {len(found)}"
+        )
+    [raw] = found
     metadata = raw.get("metadata") or {}
     if not isinstance(metadata, dict) or not metadata.get("name"):
         raise click.ClickException("metadata.name: a name is needed; pods are named after it")

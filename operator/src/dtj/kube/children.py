@@ -98,7 +98,7 @@ class Children:
         managers = [owner for owner in owners if owner.get("controller")]
         labelled = (found["metadata"].get("labels") or {}).get(labels.JOB_UID) == job_uid
         if not labelled or not any(owner["uid"] == job_uid for owner in managers):
-            raise NameTakenError(kind, name, of_earlier_job=any(owner["kind"] == names.KIND for owner in managers))
+            raise NameTakenError(kind, name, of_earlier_job=any(_was_job(owner, job_uid) for owner in managers))
         reflector.write_through(orjson.dumps(found))
 
     async def _delete(self, reflector: Reflector[Any], path: str, uid: str, grace_seconds: int | None) -> None:
@@ -120,3 +120,8 @@ class Children:
 
 def _job_uid(child: Child) -> str:
     return child.metadata.controller_uid or ""
+
+
+def _was_job(owner: dict[str, Any], job_uid: str) -> bool:
+    """Whether an owner is another job than this one: the objects of a deleted job go soon."""
+    return owner["kind"] == names.KIND and owner["uid"] != job_uid

@@ -38,6 +38,7 @@ class NameTakenError(KubeError):
     """
 
     def __init__(self, kind: str, name: str, *, of_earlier_job: bool = False) -> None:
+        self.of_earlier_job = of_earlier_job
         if of_earlier_job:
             super().__init__(f"{kind} {name} of an earlier job of this name is still there; waiting until it is gone")
         else:
@@ -53,7 +54,8 @@ def obstacle_of(error: KubeError, generation: int) -> Obstacle:
     """What to tell the job's owner; the cases are those an owner or an administrator can mend."""
     message = str(error)
     if isinstance(error, NameTakenError):
-        return Obstacle(Reason.NAME_CONFLICT, message, generation)
+        reason = Reason.EARLIER_JOB_TERMINATING if error.of_earlier_job else Reason.NAME_CONFLICT
+        return Obstacle(reason, message, generation)
     if not isinstance(error, ApiError):
         return Obstacle(Reason.API_UNAVAILABLE, message, generation)
     message = error.message

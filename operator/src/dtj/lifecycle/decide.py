@@ -86,7 +86,7 @@ def _fail(
     if survivors and (wait := settling_time(cause, now)):
         return Decision(requeue_after=wait)
     failure = describe(cause, topology, job.status.attempt, RuleAction.FAIL_JOB)
-    situation = Situation(Phase.FAILED, cause.reason, _failure_sentence(failure))
+    situation = Situation(Phase.FAILED, cause.reason, _failure_sentence(failure, topology))
     status = status_of.status_in(situation, job, topology, observed, now)
     return Decision(
         status=status.model_copy(update={"last_failure": failure}),
@@ -192,8 +192,9 @@ def _deleted_pod(job: DistributedTrainingJob, slot: Slot) -> Pod:
     return Pod(ObjectMeta(name=name, labels=known, deletion_timestamp=job.status.running_time))
 
 
-def _failure_sentence(failure: LastFailure) -> str:
-    rank = f" (rank {failure.rank})" if failure.rank is not None else ""
+def _failure_sentence(failure: LastFailure, topology: Topology) -> str:
+    kind = "rank" if topology.processes_per_replica == 1 else "node rank"
+    rank = f" ({kind} {failure.rank})" if failure.rank is not None else ""
     node = f" on {failure.node}" if failure.node else ""
     return f"{failure.pod}{rank}{node}: {failure.message}"
 

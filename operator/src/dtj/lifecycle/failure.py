@@ -12,8 +12,9 @@ from datetime import datetime, timedelta
 
 from dtj.api.reasons import Reason
 from dtj.api.spec import RuleAction
-from dtj.api.status import MAX_LAST_LINES, MAX_LINE, MAX_MESSAGE, FailureClass, LastFailure
+from dtj.api.status import MAX_MESSAGE, FailureClass, LastFailure
 from dtj.lifecycle.children import ContainerStatus, ContainerTerminated, Pod
+from dtj.lifecycle.last_words import headline, last_lines, printable
 from dtj.plan.topology import Slot, Topology
 
 SAME_MOMENT = timedelta(seconds=2)
@@ -132,7 +133,7 @@ def describe(cause: Candidate, topology: Topology, attempt: int, action: RuleAct
         time=cause.time,
         failure_class=cause.failure_class,
         reason=cause.reason,
-        message=cause.message[:MAX_MESSAGE],
+        message=printable(cause.message)[:MAX_MESSAGE],
         role=slot.role if known else None,
         index=slot.index if known else None,
         rank=topology.node_ranks.get(slot),
@@ -157,12 +158,6 @@ def signal_of(ended: ContainerTerminated) -> int:
     )
 
 
-def last_lines(text: str) -> tuple[str, ...] | None:
-    """The last lines of a termination message, within the bounds of the status; None if it holds none."""
-    lines = [line.rstrip()[-MAX_LINE:] for line in text.splitlines() if line.strip()]
-    return tuple(lines[-MAX_LAST_LINES:]) or None
-
-
 def _ended_badly(pod: Pod) -> ContainerStatus | None:
     """The trainer container if it failed, else the first container that did, init containers included."""
     statuses = [*pod.status.init_container_statuses, *pod.status.container_statuses]
@@ -176,4 +171,4 @@ def _how_it_ended(container: ContainerStatus, ended: ContainerTerminated) -> str
     how = f"signal {signal_of(ended)}" if signal_of(ended) else f"exit code {ended.exit_code}"
     out_of_memory = ", out of memory" if ended.reason == "OOMKilled" else ""
     summary = f"container {container.name} ended with {how}{out_of_memory}"
-    return f"{summary}: {said[-1]}" if said else summary
+    return f"{summary}: {headline(said)}" if said else summary

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from dtj.api.reasons import Reason
 from dtj.lifecycle.children import ContainerStatus, Pod
+from dtj.lifecycle.last_words import printable
 
 
 class Waiting(NamedTuple):
@@ -66,4 +67,5 @@ def _container_waits(status: ContainerStatus) -> Waiting | None:
     if waiting is None or waiting.reason not in _WAITING_REASONS:
         return None
     said = _BACK_OFF_PREFIX.sub("", waiting.message)
-    return Waiting(_WAITING_REASONS[waiting.reason], f"container {status.name}: {said or waiting.reason}")
+    message = f"container {status.name}: {printable(said) or waiting.reason}"
+    return Waiting(_WAITING_REASONS[waiting.reason], message)
