@@ -20,19 +20,28 @@ help: ## list the targets
 
 ##@ the two commands
 
+# The demo's own cluster is none that somebody gave us.
+GIVEN_CLUSTER := $(filter-out $(CACHE)/beds/%,$(KUBECONFIG))
+
 .PHONY: demo
-ifdef KUBECONFIG
+ifneq ($(GIVEN_CLUSTER),)
 demo: ## train the digits example: on a cluster made here, or on that of KUBECONFIG
 	@python3 examples/demo.py
 else
-demo:
+demo: root
 	@$(MAKE) bed images load
 	$(call timed,bed up,$(BED) up)
-	@eval "$$($(BED) env)"; python3 examples/demo.py --image-layout $(LAYOUT) --teardown "make down"
+	@tools="$$($(BED) env)"; eval "$$tools"; \
+	python3 examples/demo.py --image-layout $(LAYOUT) --tools 'eval "$$($(BED) env)"' --teardown "make down"
 endif
 
+.PHONY: root
+root:
+	@[ "$$(id -u)" = 0 ] || { echo "error: a cluster on this machine needs root: use sudo -E make, or name" \
+	  "another cluster in KUBECONFIG (for demo) or DTJ_TEST_KUBECONFIG (for test)" >&2; exit 1; }
+
 .PHONY: test
-test: setup lint types layers generated unit ## lint, types, layers, unit, api and e2e tests
+test: $(if $(DTJ_TEST_KUBECONFIG),,root) setup lint types layers generated unit ## lint, types, layers, unit, api and e2e tests
 ifndef DTJ_TEST_KUBECONFIG
 	@$(MAKE) bed images load
 endif

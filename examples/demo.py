@@ -36,6 +36,7 @@ class DemoError(Exception):
 def main() -> int:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--image-layout", type=Path, help="OCI layout that the operator's image was loaded from")
+    parser.add_argument("--tools", help="shell command that points kubectl and helm at the cluster")
     parser.add_argument("--teardown", default=f"helm uninstall -n {NAMESPACE} {RELEASE}", help="how to clean up")
     options = parser.parse_args()
     try:
@@ -48,7 +49,7 @@ def main() -> int:
     except KeyboardInterrupt:
         print("\ninterrupted; run it again to start afresh", file=sys.stderr)
         return 130
-    say_what_next(options.teardown)
+    say_what_next(options.tools or f"export KUBECONFIG={os.environ.get('KUBECONFIG', '')}", options.teardown)
     return 0
 
 
@@ -159,10 +160,10 @@ class LogFollower:
         self._process.wait(10)
 
 
-def say_what_next(teardown: str) -> None:
+def say_what_next(tools: str, teardown: str) -> None:
     print(
         "\nLook further:\n"
-        f"  export KUBECONFIG={os.environ.get('KUBECONFIG', '')}\n"
+        f"  {tools}\n"
         f"  kubectl get dtj {JOB} -o yaml       # conditions, counts, times\n"
         f"  kubectl describe dtj {JOB}          # events\n"
         "  kubectl explain dtj.spec             # every field\n"

@@ -43,6 +43,22 @@ def test_a_namespace_for_manifests_that_name_none() -> None:
         assert {each["metadata"]["namespace"] for each in yaml.safe_load_all(result.stdout)} == {namespace}
 
 
+def test_a_job_among_other_objects(tmp_path: Path) -> None:
+    path = tmp_path / "all.yaml"
+    path.write_text(yaml.safe_dump_all([{"kind": "ConfigMap"}, MINIMAL]), encoding="utf-8")
+    result = CliRunner().invoke(main, ["render", "-f", str(path)])
+
+    assert result.exit_code == 0, result.output
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"\xff\xfe\n")
+    result = CliRunner().invoke(main, ["render", "-f", str(path)])
+
+    assert (result.exit_code, result.output.startswith("Error: ")) == (1, True)
+
+
 def test_from_a_file(tmp_path: Path) -> None:
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump(MINIMAL), encoding="utf-8")
@@ -53,10 +69,10 @@ def test_from_a_file(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[JobBuilder | dict[str, Any] | str, str]] = {
     "no YAML": ("a: [", "Error: not YAML: "),
-    "nothing": ("", "Error: not a manifest: expected one object with apiVersion, kind, metadata and spec"),
-    "a list": ("- a", "Error: not a manifest: "),
-    "two manifests": ("a: 1\n---\nb: 2\n", "Error: not YAML: "),
-    "another kind": (changed(kind="Deployment"), "Error: kind: "),
+    "nothing": ("", "Error: expected one DistributedTrainingJob with apiVersion, kind, metadata and spec; there are 0"),
+    "a list": ("- a", "Error: expected one DistributedTrainingJob"),
+    "two manifests": ("a: 1\n---\nb: 2\n", "Error: expected one DistributedTrainingJob"),
+    "another kind": (changed(kind="Deployment"), "Error: expected one DistributedTrainingJob"),
     "another version": (changed(apiVersion="dtj.dev/v9"), "Error: apiVersion: "),
     "no spec": ({"metadata": {"name": "a"}}, "Error: spec: Field required"),
     "no name": (changed(metadata={}), "Error: metadata.name: a name is needed"),

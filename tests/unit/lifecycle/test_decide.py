@@ -152,7 +152,7 @@ STARTS: dict[str, tuple[tuple[PodBuilder, ...], Told]] = {
     ),
     "all run": (
         (worker(0).running(), worker(1).running()),
-        (Phase.RUNNING, Reason.ALL_PODS_RUNNING, "all 2 pods running"),
+        (Phase.RUNNING, Reason.ALL_PODS_RUNNING, "2 pods running"),
     ),
     "one was quick": (
         (worker(0).running(), worker(1).succeeded()),

@@ -7,9 +7,9 @@ from hypothesis import given
 
 from dtj.api.reasons import Reason
 from dtj.api.spec import RuleAction
-from dtj.api.status import MAX_LAST_LINES, MAX_LINE, MAX_MESSAGE, FailureClass, JobStatus, LastFailure
+from dtj.api.status import MAX_LAST_LINES, MAX_MESSAGE, FailureClass, JobStatus, LastFailure
 from dtj.lifecycle.children import ContainerTerminated, Pod
-from dtj.lifecycle.failure import SETTLING, candidate_of, describe, last_lines, root_cause, settling_time, signal_of
+from dtj.lifecycle.failure import SETTLING, candidate_of, describe, root_cause, settling_time, signal_of
 from dtj.plan.topology import topology_of
 from tests.builders import NOW, PodBuilder, a_job, a_pod, ago
 from tests.unit.lifecycle.pods import any_pod
@@ -274,24 +274,6 @@ SIGNALS = {
 @pytest.mark.parametrize(("ended", "signal"), SIGNALS.items())
 def test_signal(ended: tuple[int, int], signal: int) -> None:
     assert signal_of(ContainerTerminated(exit_code=ended[0], signal=ended[1])) == signal
-
-
-LINES: dict[str, tuple[str, tuple[str, ...] | None]] = {
-    "nothing": ("", None),
-    "blank lines only": (" \n\n\t\n", None),
-    "one": ("a\n", ("a",)),
-    "spaces after it": ("a  \r\n", ("a",)),
-    "indentation stays": ("a\n  b", ("a", "  b")),
-    "blank lines do not count": ("a\n\nb", ("a", "b")),
-    "too many": ("\n".join(str(n) for n in range(30)), tuple(str(n) for n in range(10, 30))),
-    "too long: its end": ("x" * 2_000 + "end", ("x" * (MAX_LINE - 3) + "end",)),
-    "not ASCII": ("größe: \U0001f600", ("größe: \U0001f600",)),
-}
-
-
-@pytest.mark.parametrize(("text", "lines"), LINES.values(), ids=LINES.keys())
-def test_last_lines(text: str, lines: tuple[str, ...] | None) -> None:
-    assert last_lines(text) == lines
 
 
 def told(pod: PodBuilder) -> LastFailure:

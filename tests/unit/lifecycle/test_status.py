@@ -15,7 +15,7 @@ from tests.builders import JOB_UID, NOW, JobBuilder, PodBuilder, a_job, a_pod
 
 LATER = NOW + timedelta(minutes=5)
 STARTING = Situation(Phase.STARTING, Reason.PODS_STARTING, "0 of 3 pods running")
-RUNNING = Situation(Phase.RUNNING, Reason.ALL_PODS_RUNNING, "all 3 pods running")
+RUNNING = Situation(Phase.RUNNING, Reason.ALL_PODS_RUNNING, "3 pods running")
 SUCCEEDED = Situation(Phase.SUCCEEDED, Reason.SUCCEEDED, "3 pods succeeded")
 FAILED = Situation(Phase.FAILED, Reason.NON_ZERO_EXIT, "digits-worker-1: exit code 3")
 

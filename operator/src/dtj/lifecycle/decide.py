@@ -127,7 +127,7 @@ def _situation(job: DistributedTrainingJob, topology: Topology, observed: Observ
         if succeeded:
             message = f"{running} of {_pods(expected)} running, {succeeded} succeeded"
             return Situation(Phase.RUNNING, Reason.SOME_PODS_FINISHED, message)
-        return Situation(Phase.RUNNING, Reason.ALL_PODS_RUNNING, f"all {_pods(expected)} running")
+        return Situation(Phase.RUNNING, Reason.ALL_PODS_RUNNING, f"{_pods(expected)} running")
     if observed.obstacle is not None:
         return Situation(Phase.PENDING, observed.obstacle.reason, observed.obstacle.message)
     waiting = why_waiting(observed.pods[Bucket.PENDING])

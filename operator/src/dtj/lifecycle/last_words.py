@@ -20,7 +20,7 @@ def printable(text: str) -> str:
 
 
 def last_lines(text: str) -> tuple[str, ...] | None:
-    """The last lines of a container's output; None if it says nothing. Of a progress bar only its last state is kept."""
+    """The last lines of a container's output, None if it says nothing; of a progress bar only its last state."""
     shown = (printable(line.rstrip("\r").rpartition("\r")[2]).rstrip() for line in text.split("\n"))
     lines = [line[-MAX_LINE:] for line in shown if line]
     return tuple(lines[-MAX_LAST_LINES:]) or None
