@@ -13,6 +13,7 @@ import aiohttp
 import yaml
 from aiohttp import web
 
+from dtj.api import names
 from dtj.kube.connection import Connection, connect
 
 T = TypeVar("T")
@@ -64,6 +65,8 @@ class AuditingProxy:
     def __init__(self, kubeconfig: Path) -> None:
         self.audit = Audit()
         self.server = ""
+        self.refusals: list[int] = []
+        """Codes with which the next watches of the jobs are answered, instead of being passed on."""
         self._connection: Connection = connect(kubeconfig)
         self._upstream: aiohttp.ClientSession | None = None
 
@@ -102,6 +105,9 @@ class AuditingProxy:
 
     async def _forward(self, request: web.Request) -> web.StreamResponse:
         assert self._upstream is not None
+        if self.refusals and request.path.endswith(f"/{names.PLURAL}") and "watch" in request.query:
+            code = self.refusals.pop(0)
+            return web.json_response({"kind": "Status", "code": code, "message": "as the test wishes"}, status=code)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
         if authorization := await self._connection.authorization():
             headers["Authorization"] = authorization

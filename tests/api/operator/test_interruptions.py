@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from dtj.api import names
+from tests.api.operator.auditing_proxy import AuditingProxy
 from tests.api.operator.polling import GARBAGE_COLLECTION_SECONDS, eventually
 from tests.api.operator.process import Operator
 from tests.api.operator.scene import JOB, Scene, a_job, worker
@@ -52,6 +53,19 @@ def killed_and_started(operator: Operator, scene: Scene, seen: dict[str, str]) -
     assert seen.items() <= now.items(), "a pod is gone or another has taken its place"
     operator.start()
     return now
+
+
+@pytest.mark.parametrize("code", [401, 403, 404, 410, 429, 500])
+def test_a_watch_of_the_jobs_that_is_refused(scene: Scene, operator: Operator, proxy: AuditingProxy, code: int) -> None:
+    operator.terminate()
+    proxy.refusals[:] = [code, code]
+    operator.start()
+    operator.wait_until_ready()
+
+    eventually("all refusals", lambda: proxy.refusals, lambda left: left == [])
+    scene.start()
+
+    assert operator.is_alive
 
 
 Happening = Callable[[Scene], object]

@@ -7,6 +7,8 @@ Only ``on.event`` is used of it: that adds no finalizer, no annotation and no wr
 """
 
 import asyncio
+import contextlib
+import functools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -51,6 +53,7 @@ class JobWatch:
         self._on_restart = on_restart
         self._loop = asyncio.get_running_loop()
         self._stopping = threading.Event()
+        self._end_kopf: Callable[[], object] = lambda: None
         self._thread = threading.Thread(target=self._run, name="job watch", daemon=True)
 
     def start(self) -> None:
@@ -59,6 +62,8 @@ class JobWatch:
     async def stop(self) -> None:
         """Return when the thread has ended, at the latest after some seconds."""
         self._stopping.set()
+        with contextlib.suppress(RuntimeError):  # its loop has just been closed
+            self._end_kopf()
         await asyncio.to_thread(self._thread.join, STOP_TIMEOUT)
 
     def _run(self) -> None:
@@ -73,6 +78,11 @@ class JobWatch:
             self._loop.call_soon_threadsafe(self._on_restart)
 
     async def _watch(self) -> None:
+        # Not the threading.Event: Kopf waits for one in a thread of the executor, which then never ends.
+        stop = asyncio.Event()
+        self._end_kopf = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stop.set)
+        if self._stopping.is_set():
+            return
         await kopf.operator(
             registry=self._registry(),
             settings=_settings(),
@@ -80,7 +90,7 @@ class JobWatch:
             standalone=True,
             # Without one Kopf asks for the name of the user, and an image may well know none for its number.
             identity=IDENTITY,
-            stop_flag=self._stopping,
+            stop_flag=stop,
         )
 
     def _registry(self) -> kopf.OperatorRegistry:

@@ -124,4 +124,4 @@ def _job_uid(child: Child) -> str:
 
 def _was_job(owner: dict[str, Any], job_uid: str) -> bool:
     """Whether an owner is another job than this one: the objects of a deleted job go soon."""
-    return owner["kind"] == names.KIND and owner["uid"] != job_uid
+    return bool(owner["kind"] == names.KIND and owner["uid"] != job_uid)
