@@ -55,6 +55,7 @@ def test_a_bad_image_is_named(kubectl: Kubectl) -> None:
 def test_a_crashing_worker_is_the_cause_that_is_shown(kubectl: Kubectl) -> None:
     kubectl.apply(job("crash", ["python", "-c", CRASH]))
 
+    kubectl("wait", "--for=jsonpath={.status.completionTime}", "dtj/crash", "--timeout=50s")
     status = status_when(kubectl, "crash", "Failed")
 
     failure = status["lastFailure"]

@@ -204,6 +204,25 @@ async def test_a_spec_that_this_version_cannot_read_is_told_once(desk: Desk) -> 
     assert desk.sent == []
 
 
+LEFT_ALONE: dict[str, tuple[JobBuilder, dict[str, Any]]] = {
+    "its attempt has begun": (BEGUN.spec(replicas=0), {}),
+    "its status has a phase of a later version": (BEGUN, {"phase": "Draining"}),
+    "somebody else manages it": (UNREADABLE.spec(managedBy="example.com/other"), {}),
+    "it is being deleted": (UNREADABLE.being_deleted(), {}),
+}
+
+
+@pytest.mark.parametrize(("job", "status"), LEFT_ALONE.values(), ids=LEFT_ALONE.keys())
+async def test_a_job_that_this_version_cannot_read_is_left_alone(
+    desk: Desk, job: JobBuilder, status: dict[str, Any]
+) -> None:
+    raw = job.raw()
+    desk.store.put({**raw, "status": {**raw.get("status", {}), **status}})
+
+    assert await desk.look() == Outcome()
+    assert desk.sent == []
+
+
 async def test_a_finished_job_whose_spec_cannot_be_read_stays_finished(desk: Desk) -> None:
     await settled(desk, POD.succeeded())
     finished = UNREADABLE.status(status_in(desk))

@@ -119,11 +119,11 @@ class Reconciler:
         problems = "; ".join(
             f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors(include_url=False)
         )
-        skeleton = {"framework": "Custom", "template": {"spec": {"containers": [{"name": "unread"}]}}}
-        job = DistributedTrainingJob.model_validate({**raw, "spec": skeleton})
-        if status_of.has_begun(job.status) or status_of.is_finished(job.status):
+        if "startTime" in (raw.get("status") or {}):
             log.warning("job %s/%s can't be read: %s", key.namespace, key.name, problems)
             return Outcome()
+        skeleton = {"framework": "Custom", "template": {"spec": {"containers": [{"name": "unread"}]}}}
+        job = DistributedTrainingJob.model_validate({**raw, "spec": skeleton})
         situation = Situation(Phase.PENDING, Reason.INVALID_SPEC, problems)
         status = status_of.refused(job, situation, now)
         return await self._carry_out(key, job, Decision(status=status if status != job.status else None), now)
