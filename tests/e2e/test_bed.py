@@ -5,17 +5,17 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 from tests.cluster import bed, build, network, node, oci, paths, state
 from tests.cluster.pytest_fixtures import OTHER_CLUSTER, temporary_bed
+from tests.kubectl import Kubectl, eventually
 
 pytestmark = [
     pytest.mark.e2e,
@@ -36,7 +36,6 @@ RESTRICTED_CONTAINER = {
 }
 
 Pod = dict[str, Any]
-T = TypeVar("T")
 
 
 def load_probe(directory: Path, name: str) -> None:
@@ -52,12 +51,7 @@ class Cluster:
     namespace: str
 
     def kubectl(self, *arguments: str, stdin: str | None = None) -> str:
-        command = [str(self.bed.kubectl), "--kubeconfig", str(self.bed.kubeconfig), "--namespace", self.namespace]
-        done = subprocess.run(
-            [*command, *arguments], input=stdin, text=True, capture_output=True, timeout=TIMEOUT, check=False
-        )
-        assert done.returncode == 0, f"kubectl {' '.join(arguments)}: {done.stderr}"
-        return done.stdout
+        return Kubectl(self.bed.kubectl, self.bed.kubeconfig, self.namespace)(*arguments, stdin=stdin)
 
     def create(self, *objects: Pod) -> None:
         for item in objects:
@@ -78,14 +72,6 @@ class Cluster:
 
     def running(self, name: str) -> Pod:
         return self.pod_when(name, lambda p: p["status"]["phase"] == "Running")
-
-
-def eventually(look: Callable[[], T], condition: Callable[[T], bool]) -> T:
-    deadline = time.monotonic() + TIMEOUT
-    while not condition(seen := look()):
-        assert time.monotonic() < deadline, seen
-        time.sleep(0.1)
-    return seen
 
 
 def pod(name: str, *arguments: str, on: str | None = None, container: Pod | None = None, **spec: object) -> Pod:

@@ -9,7 +9,15 @@ from dtj.api.reasons import Reason
 from dtj.api.spec import CleanupPolicy, ConditionStatus
 from dtj.api.status import MAX_MESSAGE, Condition, JobStatus, Phase, RoleStatus
 from dtj.lifecycle.observe import Observed, observe
-from dtj.lifecycle.status import Situation, has_begun, has_condition, is_finished, is_transition, refused, status_in
+from dtj.lifecycle.status import (
+    Situation,
+    has_begun,
+    has_condition,
+    is_finished,
+    is_transition,
+    status_in,
+    with_situation,
+)
 from dtj.plan.topology import topology_of
 from tests.builders import JOB_UID, NOW, JobBuilder, PodBuilder, a_job, a_pod
 
@@ -152,7 +160,7 @@ def test_counts_at_the_end(policy: CleanupPolicy, counts: tuple[int, str, int]) 
 
 
 def test_a_refused_job_has_not_begun() -> None:
-    status = refused(JOB, Situation(Phase.PENDING, Reason.INVALID_SPEC, "spec.framework: no"), NOW)
+    status = with_situation(JOB, Situation(Phase.PENDING, Reason.INVALID_SPEC, "spec.framework: no"), NOW)
 
     assert not has_begun(status)
     assert (status.phase, status.reason, status.observed_generation) == (Phase.PENDING, Reason.INVALID_SPEC, 7)

@@ -125,7 +125,7 @@ class Reconciler:
         skeleton = {"framework": "Custom", "template": {"spec": {"containers": [{"name": "unread"}]}}}
         job = DistributedTrainingJob.model_validate({**raw, "spec": skeleton})
         situation = Situation(Phase.PENDING, Reason.INVALID_SPEC, problems)
-        status = status_of.refused(job, situation, now)
+        status = status_of.with_situation(job, situation, now)
         return await self._carry_out(key, job, Decision(status=status if status != job.status else None), now)
 
     def _too_early(self, key: Key, old: JobStatus, decision: Decision) -> timedelta | None:

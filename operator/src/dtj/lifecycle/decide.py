@@ -55,7 +55,7 @@ def decide(job: DistributedTrainingJob, observed: Observed, now: datetime) -> De
 
 def _refuse(job: DistributedTrainingJob, mistakes: Sequence[Mistake], now: datetime) -> Decision:
     situation = Situation(Phase.PENDING, Reason.INVALID_SPEC, "; ".join(str(mistake) for mistake in mistakes))
-    return _changed(job, status_of.refused(job, situation, now), situation)
+    return _changed(job, status_of.with_situation(job, situation, now), situation)
 
 
 def _begin(job: DistributedTrainingJob, topology: Topology, observed: Observed, now: datetime) -> Decision:

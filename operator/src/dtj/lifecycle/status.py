@@ -53,12 +53,8 @@ def status_in(
     roles = tuple(_role_status(group, job.status, observed, gone=gone) for group in topology.groups)
     workers = next(role for role in roles if role.name == WORKER_ROLE)
     running = situation.phase is Phase.RUNNING
-    return job.status.model_copy(
+    return with_situation(job, situation, now).model_copy(
         update={
-            "phase": situation.phase,
-            "reason": situation.reason,
-            "observed_generation": job.metadata.generation,
-            "conditions": _conditions(situation, job, now),
             "start_time": job.status.start_time or now.replace(microsecond=0),
             "running_time": job.status.running_time or (now.replace(microsecond=0) if running else None),
             "completion_time": job.status.completion_time or (now.replace(microsecond=0) if finished else None),
@@ -71,8 +67,8 @@ def status_in(
     )
 
 
-def refused(job: DistributedTrainingJob, situation: Situation, now: datetime) -> JobStatus:
-    """The status of a job whose spec cannot be acted upon: no attempt begins, no counts are claimed."""
+def with_situation(job: DistributedTrainingJob, situation: Situation, now: datetime) -> JobStatus:
+    """The status with phase, reason and conditions of a situation; everything else stays as it was."""
     return job.status.model_copy(
         update={
             "phase": situation.phase,
