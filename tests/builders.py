@@ -139,6 +139,7 @@ class PodBuilder:
     containers: dict[str, dict[str, Any]] = field(default_factory=dict)
     init_containers: dict[str, dict[str, Any]] = field(default_factory=dict)
     trainer: str = names.TRAINER_CONTAINER
+    tolerations: tuple[dict[str, Any], ...] = ()
 
     def labelled(self, **by_constant: str) -> Self:
         """Overwrite labels: ``labelled(INDEX="x")``."""
@@ -208,6 +209,15 @@ class PodBuilder:
         condition = {"type": kind, "status": status, "reason": reason, "message": message}
         return replace(self, conditions=(*self.conditions, condition))
 
+    def created(self, at: datetime) -> Self:
+        return replace(self, metadata={**self.metadata, "creationTimestamp": rfc3339(at)})
+
+    def tolerates_node_loss(self, seconds: int | None) -> Self:
+        """For so many seconds; None: for ever."""
+        taint = {"key": "node.kubernetes.io/unreachable", "operator": "Exists", "effect": "NoExecute"}
+        limit = {} if seconds is None else {"tolerationSeconds": seconds}
+        return replace(self, tolerations=(*self.tolerations, {**taint, **limit}))
+
     def _state(self, container: str | None, state: dict[str, Any]) -> Self:
         return replace(self, containers={**self.containers, container or self.trainer: state})
 
@@ -217,7 +227,7 @@ class PodBuilder:
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": deepcopy(self.metadata),
-            "spec": {"nodeName": self.node} if self.node else {},
+            "spec": {"tolerations": list(self.tolerations)} | ({"nodeName": self.node} if self.node else {}),
             "status": {
                 "phase": self.phase,
                 "reason": self.reason,

@@ -48,10 +48,11 @@ REFUSED = {
 }
 
 RIGHTS = {
-    (names.GROUP, names.PLURAL): {"list", "watch"},
+    (names.GROUP, names.PLURAL): {"list", "watch", "delete"},
     (names.GROUP, f"{names.PLURAL}/status"): {"patch"},
     ("", "pods"): {"get", "list", "watch", "create", "delete"},
     ("", "services"): {"get", "list", "watch", "create", "delete"},
+    ("", "nodes"): {"list", "watch"},
     ("", "events"): {"create"},
 }
 

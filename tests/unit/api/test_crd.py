@@ -140,6 +140,8 @@ def test_defaults_of_the_spec() -> None:
         "spec.suspend": False,
         "spec.managedBy": "dtj.dev/operator",
         "spec.failurePolicy.rules[].onPodConditions[].status": "True",
+        "spec.failurePolicy": {"maxRestarts": 3},
+        "spec.failurePolicy.maxRestarts": 3,
         "spec.cleanupPolicy": "Running",
         "spec.progress.intervalSeconds": 10,
     }

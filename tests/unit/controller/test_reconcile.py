@@ -15,6 +15,7 @@ from dtj.controller.reconcile import Outcome, Reconciler
 from dtj.kube.children import Children
 from dtj.kube.client import Client
 from dtj.kube.connection import Connection
+from dtj.kube.nodes import Nodes
 from dtj.lifecycle.status import COSMETIC_INTERVAL
 from tests.builders import JOB_UID, JobBuilder, PodBuilder, a_job, a_pod, a_service
 from tests.unit.kube.conftest import no_credentials
@@ -56,7 +57,8 @@ async def desk() -> AsyncIterator[Desk]:
 
     async with ScriptedServer() as server, Client(Connection(server.url, None, no_credentials)) as client:
         children, store = Children(client, ignore, ignore), JobStore()
-        yield Desk(server, children, store, Reconciler(client, store, children))
+        nodes = Nodes(client, lambda name: None)
+        yield Desk(server, children, store, Reconciler(client, store, children, nodes))
 
 
 def patched(job: JobBuilder, version: int = 2) -> Answer:

@@ -1,22 +1,23 @@
 """Writes of children: idempotent, in order, never at the cost of an object that is not ours."""
 
 import asyncio
-from typing import Any
+from typing import Any, get_args
 
 import orjson
 import pytest
 from aiohttp import web
 
 from dtj.api import names
-from dtj.kube.children import IN_FLIGHT, Children
+from dtj.kube import paths
+from dtj.kube.children import BATCHES, IN_FLIGHT, Children
 from dtj.kube.client import Client
 from dtj.kube.errors import ApiError, NameTakenError
-from dtj.lifecycle.decision import CreatePod, CreateService, DeletePod, DeleteService, Write
+from dtj.lifecycle.decision import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService, Write
 from dtj.plan.pods import pod_builder
 from dtj.plan.services import headless_service
 from dtj.plan.topology import topology_of
 from tests.builders import JOB_UID, NAMESPACE, a_job, a_pod
-from tests.unit.kube.scripted_server import Answer, ScriptedServer, cut, json, refusal, silence
+from tests.unit.kube.scripted_server import Answer, ScriptedServer, cut, json, refusal, silence, stream, when
 
 JOB = a_job().replicas(100).build()
 SERVICE = headless_service(JOB)
@@ -257,6 +258,169 @@ async def test_a_service_is_deleted_without_a_grace_period(server: ScriptedServe
 
     assert server.seen[0].body == {"preconditions": {"uid": "s1"}, "propagationPolicy": "Background"}
     assert children.services.group(JOB_UID) == ()
+
+
+IN_ORDER: tuple[tuple[Write, str], ...] = (
+    (CreateService(SERVICE), f"POST {SERVICES_PATH}"),
+    (DeletePod("digits-worker-7", "u7"), f"DELETE {PODS_PATH}/digits-worker-7"),
+    (DeleteService("earlier", "s0"), f"DELETE {SERVICES_PATH}/earlier"),
+    (CreatePod(PODS[0]), f"POST {PODS_PATH}"),
+    (DeleteJob("digits", JOB_UID, "5"), f"DELETE {paths.job(NAMESPACE, 'digits')}"),
+)
+ANYTHING = json(stored(PODS[0]))
+MIXED = tuple(write for write, _ in reversed(IN_ORDER))
+
+
+async def test_every_kind_of_write_is_in_one_batch() -> None:
+    assert sorted(str(kind) for batch in BATCHES for kind in batch) == sorted(str(kind) for kind in get_args(Write))
+
+
+async def test_batches_come_one_after_the_other(server: ScriptedServer, children: Children) -> None:
+    server.will(*[ANYTHING] * len(MIXED))
+
+    await apply(children, *MIXED)
+
+    requests = [f"{seen.method} {seen.path}" for seen in server.seen]
+    service, pod_deletion, service_deletion, pod, job = (request for _, request in IN_ORDER)
+    assert requests[:1] == [service]
+    assert sorted(requests[1:3]) == sorted([pod_deletion, service_deletion])
+    assert requests[3:] == [pod, job]
+
+
+async def test_no_pod_is_created_before_the_last_deletion_is_answered(
+    server: ScriptedServer, children: Children
+) -> None:
+    answered = asyncio.Event()
+    server.will(when(answered, GONE["at once"]), json(stored(PODS[1])))
+    applying = asyncio.create_task(apply(children, CreatePod(PODS[1]), DELETE))
+    await asyncio.sleep(5)
+    assert [seen.method for seen in server.seen] == ["DELETE"]
+
+    answered.set()
+    await applying
+
+    assert [seen.method for seen in server.seen] == ["DELETE", "POST"]
+
+
+REFUSED_AT = {"the Service": 0, "a deletion": 1, "a pod": 3, "the job": 4}
+
+
+@pytest.mark.parametrize("done", REFUSED_AT.values(), ids=REFUSED_AT.keys())
+async def test_after_a_refusal_no_later_batch_is_tried(server: ScriptedServer, children: Children, done: int) -> None:
+    server.will(*[ANYTHING] * done, refusal(403, "Forbidden"), ANYTHING)
+    under_way = 1 if done == 1 else 0  # the two deletions are of one batch
+
+    with pytest.raises(ApiError, match="403"):
+        await apply(children, *MIXED)
+
+    assert len(server.seen) == done + 1 + under_way
+
+
+async def test_a_job_that_changed_is_looked_at_again(server: ScriptedServer, children: Children) -> None:
+    server.will(refusal(409, "Conflict"))
+
+    with pytest.raises(ApiError, match="409"):
+        await apply(children, DeleteJob("digits", JOB_UID, "5"))
+
+
+def page(*items: dict[str, Any], version: int, more: str = "") -> Answer:
+    return json({"metadata": {"resourceVersion": str(version), "continue": more}, "items": list(items)})
+
+
+def pod(index: int, version: int, **fields: object) -> dict[str, Any]:
+    raw = a_pod(JOB, index).version(version).raw()
+    return {**raw, "metadata": {**raw["metadata"], **fields}}
+
+
+NO_SERVICE = page(version=20)
+
+
+async def test_a_refresh_reads_all_of_the_job_and_of_nobody_else(server: ScriptedServer, children: Children) -> None:
+    service = stored(SERVICE, uid="s1", version="3")
+    server.will(page(pod(0, 9), version=20, more="next"), page(pod(1, 9), version=20), page(service, version=21))
+
+    await children.refresh(NAMESPACE, JOB_UID)
+
+    assert names_of(children) == ["digits-worker-0", "digits-worker-1"]
+    assert [service.metadata.uid for service in children.services.group(JOB_UID)] == ["s1"]
+    of_the_job = {"labelSelector": f"dtj.dev/job-uid={JOB_UID}", "limit": "500"}
+    assert [(seen.method, seen.path, seen.query) for seen in server.seen] == [
+        ("GET", PODS_PATH, of_the_job),
+        ("GET", PODS_PATH, {**of_the_job, "continue": "next"}),
+        ("GET", SERVICES_PATH, of_the_job),
+    ]
+
+
+OTHER_UID = "another-job"
+OF_ANOTHER_JOB = pod(0, 9, uid="other", ownerReferences=[{"uid": OTHER_UID, "controller": True}])
+UNLABELLED = pod(0, 9, labels={})
+REFRESHED: dict[str, tuple[dict[str, Any], Answer, list[str]]] = {
+    "an older view changes nothing": (pod(0, 9), page(pod(0, 8), version=20), ["9"]),
+    "a newer view is taken in": (pod(0, 9), page(pod(0, 10), version=20), ["10"]),
+    "what is gone is dropped": (pod(0, 9), page(version=20), []),
+    "what was changed in the list's very version is dropped": (pod(0, 20), page(version=20), []),
+    "what was made after the list is kept": (pod(0, 21), page(version=20), ["21"]),
+    "what lost the label that is asked for is kept": (UNLABELLED, page(version=20), ["9"]),
+}
+
+
+@pytest.mark.parametrize(("known", "answer", "versions"), REFRESHED.values(), ids=REFRESHED.keys())
+async def test_a_refresh(
+    server: ScriptedServer, children: Children, known: dict[str, Any], answer: Answer, versions: list[str]
+) -> None:
+    children.pods.write_through(orjson.dumps(known))
+    server.will(answer, NO_SERVICE)
+
+    await children.refresh(NAMESPACE, JOB_UID)
+
+    assert [pod.metadata.resource_version for pod in children.pods.group(JOB_UID)] == versions
+
+
+async def test_a_service_that_is_gone_is_dropped(server: ScriptedServer, children: Children) -> None:
+    children.services.write_through(orjson.dumps(stored(SERVICE)))
+    server.will(page(version=20), NO_SERVICE)
+
+    await children.refresh(NAMESPACE, JOB_UID)
+
+    assert children.services.group(JOB_UID) == ()
+
+
+async def test_a_refresh_leaves_other_jobs_alone(server: ScriptedServer, children: Children) -> None:
+    children.pods.write_through(orjson.dumps(OF_ANOTHER_JOB))
+    server.will(page(version=20), NO_SERVICE)
+
+    await children.refresh(NAMESPACE, JOB_UID)
+
+    assert len(children.pods.group(OTHER_UID)) == 1
+
+
+async def test_a_refresh_that_is_refused_is_an_error_and_drops_nothing(
+    server: ScriptedServer, with_pod: Children
+) -> None:
+    server.will(page(pod(1, 9), version=20, more="next"), refusal(410, "Expired"))
+
+    with pytest.raises(ApiError, match="410"):
+        await with_pod.refresh(NAMESPACE, JOB_UID)
+
+    assert names_of(with_pod) == ["digits-worker-0", "digits-worker-1"]
+
+
+async def test_a_refresh_raises_no_ghost_of_a_pod_whose_deletion_the_watch_has_told(
+    server: ScriptedServer, children: Children
+) -> None:
+    deleted = orjson.dumps({"type": "DELETED", "object": pod(0, 25)}) + b"\n"
+    server.will(page(pod(0, 9), version=10), stream([deleted], then=silence()))
+    following = asyncio.create_task(children.pods.run())
+    async with asyncio.timeout(600):
+        await server.used_up.wait()
+        await asyncio.sleep(1)
+    server.will(page(pod(0, 9), version=20), NO_SERVICE)  # read before, arriving after
+
+    await children.refresh(NAMESPACE, JOB_UID)
+
+    assert names_of(children) == []
+    following.cancel()
+    await asyncio.gather(following, return_exceptions=True)
 
 
 async def test_caches_are_synced_once_both_are_listed(server: ScriptedServer, children: Children) -> None:

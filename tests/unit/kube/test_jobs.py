@@ -10,9 +10,9 @@ from dtj.api.status import JobStatus, Phase
 from dtj.kube import jobs
 from dtj.kube.client import MERGE_PATCH, Client
 from dtj.kube.errors import ApiError
-from dtj.lifecycle.decision import Event, EventType
+from dtj.lifecycle.decision import DeleteJob, Event, EventType
 from tests.builders import JOB_UID, NAMESPACE, NOW, a_job
-from tests.unit.kube.scripted_server import Answer, ScriptedServer, json, refusal
+from tests.unit.kube.scripted_server import Answer, ScriptedServer, cut, json, refusal
 
 SERVED: dict[str, tuple[Answer, bool]] = {
     "installed": (json({"resources": [{"name": names.PLURAL}]}), True),
@@ -79,6 +79,59 @@ async def test_a_lost_race_is_told(server: ScriptedServer, client: Client) -> No
 
     with pytest.raises(ApiError, match="409"):
         await jobs.write_status(client, a_job().build(), JobStatus(phase=Phase.PENDING))
+
+
+DELETE = DeleteJob("digits", JOB_UID, "7")
+DELETED = json({"kind": "Status", "status": "Success"})
+
+
+async def test_a_job_is_deleted_only_as_it_was_seen(server: ScriptedServer, client: Client) -> None:
+    server.will(DELETED)
+
+    await jobs.delete_job(client, NAMESPACE, DELETE)
+
+    (seen,) = server.seen
+    assert seen.method == "DELETE"
+    assert seen.path == f"/apis/dtj.dev/v1alpha1/namespaces/{NAMESPACE}/{names.PLURAL}/digits"
+    assert seen.body == {
+        "preconditions": {"uid": JOB_UID, "resourceVersion": "7"},
+        "propagationPolicy": "Background",
+    }
+
+
+NO_JOB_LEFT: dict[str, tuple[Answer, ...]] = {
+    "somebody was faster": (refusal(404, "NotFound"),),
+    "the answer was lost": (cut(), refusal(404, "NotFound")),
+}
+
+
+@pytest.mark.parametrize("answers", NO_JOB_LEFT.values(), ids=NO_JOB_LEFT.keys())
+async def test_a_job_that_is_gone_needs_no_deletion(
+    server: ScriptedServer, client: Client, answers: tuple[Answer, ...]
+) -> None:
+    server.will(*answers)
+
+    await jobs.delete_job(client, NAMESPACE, DELETE)
+
+    assert [seen.method for seen in server.seen] == ["DELETE"] * len(answers)
+
+
+KEPT: dict[str, tuple[Answer, str]] = {
+    "the job changed since": (refusal(409, "Conflict", "ResourceVersion in precondition: 7"), "409 Conflict"),
+    "the operator may not": (refusal(403, "Forbidden"), "403 Forbidden"),
+}
+
+
+@pytest.mark.parametrize(("answer", "message"), KEPT.values(), ids=KEPT.keys())
+async def test_a_job_that_was_not_deleted_is_told(
+    server: ScriptedServer, client: Client, answer: Answer, message: str
+) -> None:
+    server.will(answer)
+
+    with pytest.raises(ApiError, match=message):
+        await jobs.delete_job(client, NAMESPACE, DELETE)
+
+    assert len(server.seen) == 1
 
 
 def an_event(reason: Reason = Reason.UNSCHEDULABLE, message: str = "0/2 nodes") -> Event:

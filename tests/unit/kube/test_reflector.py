@@ -88,6 +88,20 @@ async def test_pages_are_listed_to_the_end(server: ScriptedServer, client: Clien
     assert watch.query.items() >= {"watch": "1", "resourceVersion": "5", "allowWatchBookmarks": "true"}.items()
 
 
+async def test_without_a_selector_all_are_read(server: ScriptedServer, client: Client) -> None:
+    def ignore(before: object, after: object) -> None:
+        """Only the requests matter here."""
+
+    server.will(listed(version=5), silence())
+    task = asyncio.create_task(Reflector(client, "/pods", None, Pod, lambda pod: pod.name, ignore).run())
+    async with asyncio.timeout(600):
+        await server.used_up.wait()
+
+    assert ["labelSelector" in seen.query for seen in server.seen] == [False, False]
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
 async def test_it_is_not_synced_before_the_last_page(server: ScriptedServer, client: Client) -> None:
     async with followed(client, server, listed(pod(0, 1), version=5, more="next"), silence()) as following:
         assert not following.pods.synced.is_set()

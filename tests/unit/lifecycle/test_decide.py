@@ -2,63 +2,18 @@
 
 import pytest
 
-from dtj.api.conditions import ConditionType
-from dtj.api.job import DistributedTrainingJob
 from dtj.api.reasons import Reason
-from dtj.api.spec import ConditionStatus
-from dtj.api.status import Condition, JobStatus, Phase, RoleStatus
-from dtj.lifecycle.decide import decide
-from dtj.lifecycle.decision import NOTHING, Decision, DeletePod, render
+from dtj.api.status import Phase, RoleStatus
+from dtj.lifecycle.decision import NOTHING, DeletePod
 from dtj.lifecycle.failure import SETTLING
-from dtj.lifecycle.observe import observe
 from dtj.lifecycle.obstacles import Obstacle
-from tests.builders import NOW, JobBuilder, PodBuilder, a_job, a_pod, a_service, ago
+from tests.builders import JobBuilder, PodBuilder, a_job, a_pod, ago
+from tests.unit.lifecycle.decided import BEGUN, COMPLETE, FAILED, NEW, RUNNING, decided, in_order, seen, text, worker
 
-NEW = a_job().replicas(2)
-BEGUN = NEW.begun()
 LOST_PEER = "RuntimeError: Connection closed by peer"
 NOT_FOUND = 'failed to pull image "nope:1": not found'
 REFUSED = Obstacle(Reason.INVALID_TEMPLATE, "spec.containers[0].image: Required value", 1, until_spec_changes=True)
 CREATE = ("create service digits-workers", "create pod digits-worker-0", "create pod digits-worker-1")
-
-
-def holding(*kinds: ConditionType, phase: Phase, reason: Reason = Reason.PODS_STARTING) -> JobBuilder:
-    conditions = tuple(
-        Condition(type=kind, status=ConditionStatus.TRUE, reason=reason, last_transition_time=ago(60)) for kind in kinds
-    )
-    return NEW.status(
-        JobStatus(phase=phase, reason=reason, conditions=conditions, start_time=ago(90), running_time=ago(60))
-    )
-
-
-RUNNING = holding(ConditionType.RUNNING, phase=Phase.RUNNING, reason=Reason.ALL_PODS_RUNNING)
-COMPLETE = holding(ConditionType.COMPLETE, phase=Phase.SUCCEEDED)
-FAILED = holding(ConditionType.FAILED, phase=Phase.FAILED)
-
-
-def worker(index: int, *, attempt: int = 0) -> PodBuilder:
-    return a_pod(BEGUN.build(), index, attempt=attempt)
-
-
-def decided(
-    job: JobBuilder, *pods: PodBuilder, service: bool = True, obstacle: Obstacle | None = None
-) -> tuple[DistributedTrainingJob, Decision]:
-    built = job.build()
-    observed = observe(built, [pod.build() for pod in pods], a_service(built) if service else None, obstacle)
-    return built, decide(built, observed, NOW)
-
-
-def text(job: JobBuilder, *pods: PodBuilder, service: bool = True, obstacle: Obstacle | None = None) -> list[str]:
-    """The decision, line by line: status, events, writes."""
-    return in_order(decided(job, *pods, service=service, obstacle=obstacle)[1])
-
-
-def in_order(decision: Decision) -> list[str]:
-    """Where events are printed is ``render``'s matter."""
-    lines = render(decision).splitlines()
-    kinds = ("status:", "event:")
-    return sorted(lines, key=lambda line: next((rank for rank, kind in enumerate(kinds) if line.startswith(kind)), 2))
-
 
 IGNORED: dict[str, JobBuilder] = {
     "managed by another controller": NEW.spec(managedBy="kueue.x-k8s.io/multikueue"),
@@ -117,7 +72,6 @@ CREATED: dict[str, tuple[tuple[PodBuilder, ...], bool, tuple[str, ...]]] = {
     "nothing is there": ((), False, CREATE),
     "the service is missing": ((worker(0), worker(1)), False, CREATE[:1]),
     "a pod is missing": ((worker(0),), True, CREATE[2:]),
-    "pods of an older attempt fill no slot": ((worker(0, attempt=1), worker(1, attempt=1)), True, CREATE[1:]),
     "all is there": ((worker(0), worker(1)), True, ()),
 }
 
@@ -183,10 +137,10 @@ def test_a_new_spec_is_tried() -> None:
 def test_an_obstacle_that_may_go_away_is_told_and_tried_again() -> None:
     quota = Obstacle(Reason.QUOTA_EXCEEDED, "exceeded quota: gpus", 1)
 
-    assert text(BEGUN, worker(0).running(), obstacle=quota) == [
-        "status: Pending (QuotaExceeded), attempt 0, ready 1/2",
+    assert text(BEGUN, obstacle=quota) == [
+        "status: Pending (QuotaExceeded), attempt 0, ready 0/2",
         "event: Warning QuotaExceeded: exceeded quota: gpus",
-        "create pod digits-worker-1",
+        *CREATE[1:],
     ]
 
 
@@ -284,33 +238,8 @@ def test_a_failure_before_all_ran_fails_the_job_too() -> None:
     assert writes == ["delete pod digits-worker-0 (uid uid-of-digits-worker-0)"]
 
 
-DELETED: dict[str, tuple[PodBuilder, ...]] = {
-    "being deleted": (worker(0).running(), worker(1).running().being_deleted()),
-    "gone": (worker(0).running(),),
-}
-
-
-@pytest.mark.parametrize("pods", DELETED.values(), ids=DELETED.keys())
-def test_a_worker_that_somebody_deleted_fails_the_job(pods: tuple[PodBuilder, ...]) -> None:
-    assert text(RUNNING, *pods) == [
-        "status: Failed (PodDeleted), attempt 0, ready 0/2",
-        (
-            "event: Warning PodDeleted: digits-worker-1 (rank 1)"
-            f"{' on node-1' if len(pods) == 2 else ''}: pod digits-worker-1 was deleted by somebody else "
-            "while its job was running"
-        ),
-        "delete pod digits-worker-0 (uid uid-of-digits-worker-0)",
-    ]
-
-
 def test_a_pod_that_goes_missing_before_all_ran_is_simply_created_again() -> None:
     assert "create pod digits-worker-1" in text(BEGUN, worker(0).running())
-
-
-def seen(job: JobBuilder, *pods: PodBuilder) -> JobBuilder:
-    """The job after a look at these pods."""
-    _, decision = decided(job, *pods)
-    return job if decision.status is None else job.status(decision.status)
 
 
 def test_a_success_counts_even_after_its_pod_was_removed() -> None:
@@ -345,7 +274,7 @@ def test_a_removed_success_does_not_excuse_another_pod_that_is_gone() -> None:
     both = (worker(0).running(), worker(1).running())
     one_done = seen(seen(BEGUN, *both), worker(0).succeeded(), both[1])
 
-    assert text(one_done)[0] == "status: Failed (PodDeleted), attempt 0, ready 0/2"
+    assert text(one_done)[0] == "status: Restarting (PodDeleted), attempt 1, ready 0/2"
 
 
 def test_pods_that_succeed_and_are_removed_one_by_one_complete_the_job() -> None:
@@ -403,6 +332,6 @@ def test_a_finished_job_stays_finished_when(job: JobBuilder, pods: tuple[PodBuil
 
 
 def test_a_finished_job_stops_survivors_of_older_attempts() -> None:
-    assert text(COMPLETE, worker(0, attempt=1).running()) == [
-        "delete pod digits-worker-0-r1 (uid uid-of-digits-worker-0-r1)"
-    ]
+    later = COMPLETE.status(COMPLETE.build().status.model_copy(update={"attempt": 1}))
+
+    assert text(later, worker(0).running()) == ["delete pod digits-worker-0 (uid uid-of-digits-worker-0)"]

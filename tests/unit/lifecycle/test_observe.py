@@ -55,7 +55,7 @@ BUCKETS: dict[str, tuple[PodBuilder, Bucket]] = {
     "pending and being deleted": (POD.being_deleted(), Bucket.TERMINATING),
     "of an older attempt": (a_pod(JOB, attempt=0).running(), Bucket.OLDER),
     "of an older attempt, failed": (a_pod(JOB, attempt=0).failed(), Bucket.OLDER),
-    "of an attempt that this process has not heard of": (a_pod(JOB, attempt=2).running(), Bucket.OLDER),
+    "of an attempt that this process has not heard of": (a_pod(JOB, attempt=2).running(), Bucket.NEWER),
     "its attempt was tampered with": (POD.labelled(ATTEMPT="one").running(), Bucket.OLDER),
 }
 

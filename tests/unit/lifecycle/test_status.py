@@ -12,7 +12,6 @@ from dtj.lifecycle.observe import Observed, observe
 from dtj.lifecycle.status import (
     Situation,
     has_begun,
-    has_condition,
     is_finished,
     is_transition,
     status_in,
@@ -58,7 +57,7 @@ HOLD: dict[str, tuple[Situation, set[ConditionType]]] = {
 def test_conditions_that_hold(situation: Situation, kinds: set[ConditionType]) -> None:
     status = status_for(situation)
 
-    assert {kind for kind in ConditionType if has_condition(status, kind)} == kinds
+    assert {kind for kind in ConditionType if status.has(kind)} == kinds
     assert is_finished(status) is bool(kinds & {ConditionType.COMPLETE, ConditionType.FAILED})
 
 

@@ -146,23 +146,45 @@ def test_a_sidecars_shared_memory_is_not_the_trainers() -> None:
     assert trainer_container(pod)["volumeMounts"] == [SHARED_MEMORY[1]]
 
 
+UNREACHABLE = "node.kubernetes.io/unreachable"
+NODE_LOSS: list[dict[str, Any]] = [
+    {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
+    for key in ("node.kubernetes.io/not-ready", UNREACHABLE)
+]
+
+
 def test_who_asks_for_an_accelerator_may_go_where_it_is() -> None:
     spec = pod_of(a_job().container(resources=GPU).pod(tolerations=[{"key": "spot"}]))["spec"]
 
     assert spec["tolerations"] == [
         {"key": "spot"},
         {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSchedule"},
+        *NODE_LOSS,
     ]
 
 
 def test_a_toleration_of_the_template_for_the_same_taint_stays_alone() -> None:
     own = [{"key": "nvidia.com/gpu", "operator": "Equal", "value": "present"}]
 
-    assert pod_of(a_job().container(resources=GPU).pod(tolerations=own))["spec"]["tolerations"] == own
+    assert pod_of(a_job().container(resources=GPU).pod(tolerations=own))["spec"]["tolerations"] == [*own, *NODE_LOSS]
 
 
-def test_who_asks_for_none_gets_no_toleration() -> None:
-    assert "tolerations" not in pod_of(a_job())["spec"]
+TOLERATIONS: dict[str, tuple[list[dict[str, Any]], list[dict[str, Any]]]] = {
+    "none": ([], NODE_LOSS),
+    "of something else": ([{"key": "spot", "effect": "NoExecute"}], NODE_LOSS),
+    "of one of the two": ([{"key": UNREACHABLE, "tolerationSeconds": 600}], NODE_LOSS[:1]),
+    "of the same taint with another effect": ([{"key": UNREACHABLE, "effect": "NoSchedule"}], NODE_LOSS),
+    "of everything": ([{"operator": "Exists"}], []),
+    "of everything that evicts": ([{"operator": "Exists", "effect": "NoExecute"}], []),
+    "of everything that keeps away": ([{"operator": "Exists", "effect": "NoSchedule"}], NODE_LOSS),
+}
+
+
+@pytest.mark.parametrize(("own", "added"), TOLERATIONS.values(), ids=TOLERATIONS.keys())
+def test_a_lost_node_is_given_up_early_unless_the_template_says_otherwise(
+    own: list[dict[str, Any]], added: list[dict[str, Any]]
+) -> None:
+    assert pod_of(a_job().pod(tolerations=own))["spec"]["tolerations"] == [*own, *added]
 
 
 def test_each_role_has_its_own_template() -> None:

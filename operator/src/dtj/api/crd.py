@@ -135,6 +135,8 @@ def _structural(node: Schema, definitions: Schema, *, defaults: bool) -> Schema:
     if node.get("additionalProperties") is False:  # the API server prunes or refuses unknown fields by itself
         dropped.add("additionalProperties")
     result = {keyword: value for keyword, value in node.items() if keyword not in dropped}
+    if isinstance(result.get("default"), dict):
+        result["default"] = {name: value for name, value in result["default"].items() if value is not None}
     if "properties" in result:
         result["properties"] = {
             name: _structural(value, definitions, defaults=defaults) for name, value in result["properties"].items()

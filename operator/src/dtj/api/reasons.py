@@ -11,6 +11,9 @@ class Reason(StrEnum):
     ALL_PODS_RUNNING = "AllPodsRunning"
     SOME_PODS_FINISHED = "SomePodsFinished"
     SUCCEEDED = "Succeeded"
+    JOB_SUSPENDED = "JobSuspended"
+    JOB_RESUMED = "JobResumed"
+    SPEC_CHANGED = "SpecChanged"
 
     # A pod waits: what a person can act on
     UNSCHEDULABLE = "Unschedulable"
@@ -43,3 +46,23 @@ class Reason(StrEnum):
     NODE_LOST = "NodeLost"
     POD_DELETED = "PodDeleted"
     POD_FAILED = "PodFailed"
+    STARTUP_DEADLINE_EXCEEDED = "StartupDeadlineExceeded"
+
+    # The job ended badly for a reason of its own
+    DEADLINE_EXCEEDED = "DeadlineExceeded"
+    TOO_MANY_ATTEMPTS = "TooManyAttempts"
+
+
+FAILURES = (
+    Reason.NON_ZERO_EXIT,
+    Reason.KILLED_BY_SIGNAL,
+    Reason.OOM_KILLED,
+    Reason.CONTAINER_CANNOT_RUN,
+    Reason.EVICTED,
+    Reason.PREEMPTED,
+    Reason.NODE_LOST,
+    Reason.POD_DELETED,
+    Reason.POD_FAILED,
+    Reason.STARTUP_DEADLINE_EXCEEDED,
+)
+"""Why an attempt may end badly: what ``failurePolicy.rules`` can look for."""

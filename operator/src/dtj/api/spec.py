@@ -3,10 +3,11 @@
 from enum import StrEnum
 from typing import Annotated, Any, Final
 
-from pydantic import Field
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from dtj.api import names
 from dtj.api.model import INT32_MAX, POD_TEMPLATE, Value, in_order, map_by, set_of_values
+from dtj.api.reasons import FAILURES, Reason
 
 MAX_REPLICAS: Final = 10_000
 MAX_PROCESSES_PER_REPLICA: Final = 1_024
@@ -17,6 +18,17 @@ PodTemplate = Annotated[dict[str, Any], Field(json_schema_extra={POD_TEMPLATE: T
 """A PodTemplateSpec as plain JSON."""
 
 RoleName = Annotated[str, Field(min_length=1, max_length=20, pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$")]
+
+
+def _failure(reason: Reason) -> Reason:
+    if reason not in FAILURES:
+        raise ValueError(f"no attempt ends for this reason; possible are {', '.join(FAILURES)}")
+    return reason
+
+
+FailureReason = Annotated[
+    Reason, AfterValidator(_failure), WithJsonSchema({"type": "string", "enum": [str(reason) for reason in FAILURES]})
+]
 
 
 class Framework(StrEnum):
@@ -129,11 +141,13 @@ class FailureRule(Value):
         default=None,
         description="The rule applies when the trainer container that failed first ended with such a code.",
     )
-    on_reasons: tuple[Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-z]+$")], ...] | None = Field(
+    on_reasons: tuple[FailureReason, ...] | None = Field(
         default=None,
         min_length=1,
         max_length=32,
-        description="The rule applies when the reason of the failure is one of these, such as OOMKilled or Evicted.",
+        description=(
+            "The rule applies when the reason of the failure, as in status.lastFailure.reason, is one of these."
+        ),
         json_schema_extra=set_of_values(),
     )
     on_pod_conditions: tuple[PodConditionPattern, ...] | None = Field(
@@ -148,13 +162,13 @@ class FailureRule(Value):
 class FailurePolicy(Value):
     """What happens when a part of the job fails."""
 
-    max_restarts: int | None = Field(
-        default=None,
+    max_restarts: int = Field(
+        default=3,
         ge=0,
         le=INT32_MAX,
         description=(
-            "How many attempts in a row may fail without any progress between them before the job fails. "
-            "This version can't restart a job yet: the job fails at the first failure, and only 0 is accepted."
+            "How many times in a row the job is started again without progress between; the next failure ends it. "
+            "Progress is ten minutes with all pods running. Disruptions are not counted. Default 3."
         ),
     )
     rules: tuple[FailureRule, ...] | None = Field(
@@ -162,7 +176,8 @@ class FailurePolicy(Value):
         max_length=MAX_RULES,
         description=(
             "What to do about particular failures; the first rule that matches decides. A failure that none matches "
-            "restarts the job and counts against maxRestarts."
+            "restarts the job and counts against maxRestarts, unless it is a disruption (eviction, preemption, drain, "
+            "lost node, pod deleted by somebody)."
         ),
         json_schema_extra=in_order(),
     )
@@ -259,7 +274,7 @@ class JobSpec(Value):
         max_length=MAX_ROLES,
         description=(
             "Further groups of pods, for frameworks that need them: PyTorch master; TensorFlow chief, ps, evaluator; "
-            "MPI launcher. This version can't run them yet."
+            "MPI launcher; any names with Custom. They start and fail together with the workers."
         ),
         json_schema_extra=map_by("name"),
     )
@@ -267,7 +282,7 @@ class JobSpec(Value):
         default=False,
         description=(
             "true: the job has no pods until it is set to false again; resuming starts a new attempt. "
-            "This version can't suspend yet."
+            "While suspended, template, roles, replicas and processesPerReplica may be changed."
         ),
     )
     managed_by: str = Field(
@@ -279,11 +294,16 @@ class JobSpec(Value):
             "the job alone, for example for MultiKueue. Can't be changed later."
         ),
     )
-    failure_policy: FailurePolicy | None = Field(
-        default=None, description="What happens when a worker fails: how often the job is restarted, and for what."
+    failure_policy: FailurePolicy = Field(
+        default=FailurePolicy(),
+        description="What happens when a pod fails: how often the job is restarted, and for what.",
     )
     success_policy: SuccessPolicy | None = Field(
-        default=None, description="Whose success completes the job. This version: every worker's."
+        default=None,
+        description=(
+            "Whose success completes the job. Left out: every worker's, and that of chief, master and launcher where "
+            "the job has them."
+        ),
     )
     startup_deadline_seconds: int | None = Field(
         default=None,
@@ -291,8 +311,8 @@ class JobSpec(Value):
         le=INT32_MAX,
         description=(
             "Seconds from an attempt's first pod until all its pods run. If it takes longer, all pods are given back "
-            "and the attempt is tried again later, so that half a job never sits on GPUs. "
-            "This version can't watch it yet."
+            "and the job is tried again later, so that half a job never sits on GPUs. Waiting for free capacity "
+            "does not count against maxRestarts."
         ),
     )
     active_deadline_seconds: int | None = Field(
@@ -301,7 +321,7 @@ class JobSpec(Value):
         le=INT32_MAX,
         description=(
             "Seconds that the job may take, counted from the moment when all pods ran for the first time; waiting for "
-            "nodes and images does not count. Then it fails. This version can't watch it yet."
+            "nodes and images before it does not count, nor does time suspended. Then it fails."
         ),
     )
     ttl_seconds_after_finished: int | None = Field(
@@ -309,8 +329,7 @@ class JobSpec(Value):
         ge=0,
         le=INT32_MAX,
         description=(
-            "Seconds after its end when the job itself is deleted, with its pods and their logs. Left out: it stays. "
-            "This version can't do it yet."
+            "Seconds after its end when the job itself is deleted, with its pods and their logs. Left out: it stays."
         ),
     )
     cleanup_policy: CleanupPolicy = Field(

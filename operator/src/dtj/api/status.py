@@ -15,6 +15,7 @@ MAX_MESSAGE: Final = 4_096
 MAX_LAST_LINES: Final = 20
 MAX_LINE: Final = 1_024
 MAX_METRICS: Final = 16
+MAX_BACKOFF_SECONDS: Final = 600
 
 Count = Annotated[int, Field(ge=0, le=INT32_MAX)]
 Steps = Annotated[int, Field(ge=0, le=EXACT_MAX)]
@@ -67,6 +68,10 @@ class Condition(ReadValue):
     observed_generation: Steps | None = Field(
         default=None, description="Generation of the spec for which this was found out."
     )
+
+    @property
+    def holds(self) -> bool:
+        return self.status is ConditionStatus.TRUE
 
 
 class RoleStatus(ReadValue):
@@ -153,7 +158,9 @@ class LastFailure(ReadValue):
     last_lines: (
         Annotated[tuple[Annotated[str, Field(max_length=MAX_LINE)], ...], Field(max_length=MAX_LAST_LINES)] | None
     ) = Field(default=None, description="The last lines that it printed.", json_schema_extra=in_order())
-    action: RuleAction | None = Field(default=None, description="What the operator did about it.")
+    action: RuleAction | None = Field(
+        default=None, description="What the operator did about it; nothing while pods wait for it to be mended."
+    )
 
 
 class JobStatus(ReadValue):
@@ -176,6 +183,14 @@ class JobStatus(ReadValue):
         json_schema_extra=map_by("type"),
     )
     attempt: Attempt = Field(default=0, description="Which attempt this is, from 0.")
+    attempt_time: Time | None = Field(default=None, description="When this attempt was decided on.")
+    backoff_seconds: Annotated[int, Field(ge=0, le=MAX_BACKOFF_SECONDS)] = Field(
+        default=0, description="Seconds after attemptTime before which the pods of this attempt are not created."
+    )
+    gang_hash: ShortText | None = Field(
+        default=None,
+        description="Digest of the template, roles and numbers that the pods of this attempt are made from.",
+    )
     restarts: Count = Field(
         default=0, description="Failures that the job survived by starting again, disruptions not counted."
     )
@@ -188,6 +203,9 @@ class JobStatus(ReadValue):
     )
     start_time: Time | None = Field(default=None, description="When the operator accepted the job, not suspended.")
     running_time: Time | None = Field(default=None, description="When all pods ran for the first time.")
+    suspended_seconds: Steps = Field(
+        default=0, description="Seconds that the job was suspended since runningTime; no deadline counts them."
+    )
     completion_time: Time | None = Field(default=None, description="When the job ended.")
     replicas: PodCount = Field(default=0, description="Worker pods that exist in this attempt.")
     ready_replicas: PodCount = Field(default=0, description="Worker pods whose training runs.")
@@ -204,3 +222,11 @@ class JobStatus(ReadValue):
     last_failure: LastFailure | None = Field(
         default=None, description="The first cause of the last failed attempt: which worker, where, why."
     )
+
+    def condition(self, kind: ConditionType) -> Condition | None:
+        return next((condition for condition in self.conditions if condition.type == kind), None)
+
+    def has(self, kind: ConditionType) -> bool:
+        """Whether this condition is True."""
+        condition = self.condition(kind)
+        return condition is not None and condition.holds

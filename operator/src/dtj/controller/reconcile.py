@@ -17,7 +17,9 @@ from dtj.kube import jobs
 from dtj.kube.children import Children
 from dtj.kube.client import Client
 from dtj.kube.errors import ApiError, KubeError, is_conflict, obstacle_of
+from dtj.kube.nodes import Nodes
 from dtj.lifecycle import status as status_of
+from dtj.lifecycle.children import Pod
 from dtj.lifecycle.decide import decide
 from dtj.lifecycle.decision import Decision, render
 from dtj.lifecycle.observe import Observed, observe
@@ -36,13 +38,19 @@ class Outcome:
 
 
 class Reconciler:
-    """Carries out decisions. Keeps in memory only what may be forgotten: obstacles and the times of status writes."""
+    """Carries out decisions.
 
-    def __init__(self, client: Client, store: JobStore, children: Children) -> None:
+    Keeps in memory only what may be forgotten: obstacles, the times of status writes, and pods that were removed after
+    their success before a status told of it.
+    """
+
+    def __init__(self, client: Client, store: JobStore, children: Children, nodes: Nodes) -> None:
         self._client = client
         self._store = store
         self._children = children
+        self._nodes = nodes
         self._obstacles: dict[str, Obstacle] = {}
+        self._removed_successes: dict[str, dict[str, Pod]] = {}
         self._written_at: dict[str, float] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -56,7 +64,21 @@ class Reconciler:
         except ValidationError as error:
             return await self._refuse(key, error, now)
         decision = decide(job, self._observe(key, job), now)
+        if decision.rests_on_absence:
+            # A cache may be behind, above all that of a process that has just started.
+            try:
+                await self._children.refresh(key.namespace, key.uid)
+            except KubeError as error:
+                log.warning("job %s/%s: pods not listed: %s", key.namespace, key.name, error)
+                return Outcome(error=error)
+            decision = decide(job, self._observe(key, job), now)
         return await self._carry_out(key, job, decision, now)
+
+    def remember_success(self, pod: Pod) -> None:
+        """Take in that a pod was removed after it had succeeded."""
+        job_uid = pod.metadata.controller_uid or ""
+        if self._store.get(job_uid) is not None:
+            self._removed_successes.setdefault(job_uid, {})[pod.name] = pod
 
     async def _carry_out(self, key: Key, job: DistributedTrainingJob, decision: Decision, now: datetime) -> Outcome:
         log.debug("job %s/%s: %s", key.namespace, key.name, render(decision))
@@ -70,7 +92,8 @@ class Reconciler:
         if not wait:
             await self._tell(job, decision, now)
         if refusal is None:
-            return Outcome(again_after=wait or decision.requeue_after)
+            times = [time for time in (wait, decision.requeue_after) if time is not None]
+            return Outcome(again_after=min(times, default=None))
         if not is_conflict(refusal):
             log.warning("job %s/%s: %s", key.namespace, key.name, refusal)
             await self._remember(key, obstacle_of(refusal, job.metadata.generation), now)
@@ -103,11 +126,22 @@ class Reconciler:
             return
         job = DistributedTrainingJob.model_validate(raw)
         decision = decide(job, self._observe(key, job), now)
-        await self._carry_out(key, job, replace(decision, writes=()), now)
+        ends_attempt = decision.status is not None and decision.status.attempt != job.status.attempt
+        await self._carry_out(key, job, decision if ends_attempt else replace(decision, writes=()), now)
 
     def _observe(self, key: Key, job: DistributedTrainingJob) -> Observed:
         service = next(iter(self._children.services.group(key.uid)), None)
-        return observe(job, self._children.pods.group(key.uid), service, self._obstacles.get(key.uid))
+        pods = {pod.name: pod for pod in self._children.pods.group(key.uid)}
+        pods = self._successes_of_attempt(key, job.status) | pods
+        return observe(job, pods.values(), service, self._obstacles.get(key.uid), self._nodes.lost())
+
+    def _successes_of_attempt(self, key: Key, status: JobStatus) -> dict[str, Pod]:
+        """Those of removed pods; what an earlier attempt or a finished job had does not count any more."""
+        removed = self._removed_successes.get(key.uid, {})
+        if not removed or status_of.is_finished(status) or not status_of.has_begun(status):
+            self._removed_successes.pop(key.uid, None)
+            return {}
+        return {name: pod for name, pod in removed.items() if pod.attempt == status.attempt}
 
     async def _refuse(self, key: Key, error: ValidationError, now: datetime) -> Outcome:
         """A spec that these models cannot read: written under another version's CRD. What runs is left alone."""
@@ -157,3 +191,4 @@ class Reconciler:
     def _forget(self, key: Key) -> None:
         self._obstacles.pop(key.uid, None)
         self._written_at.pop(key.uid, None)
+        self._removed_successes.pop(key.uid, None)

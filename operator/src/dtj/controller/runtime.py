@@ -19,8 +19,9 @@ from dtj.kube.children import Children
 from dtj.kube.client import DEFAULT_BURST, DEFAULT_RATE, Client
 from dtj.kube.connection import Connection
 from dtj.kube.errors import ConfigurationError, KubeError, is_conflict
+from dtj.kube.nodes import Nodes
 from dtj.lifecycle.children import Pod, Service
-from dtj.lifecycle.observe import has_failed
+from dtj.lifecycle.observe import has_failed, has_succeeded
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +58,8 @@ class Runtime:
         self._store = JobStore()
         self._queue = WorkQueue()
         self._children = Children(self._client, self._on_pod, self._on_service)
-        self._reconciler = Reconciler(self._client, self._store, self._children)
+        self._nodes = Nodes(self._client, self._on_node)
+        self._reconciler = Reconciler(self._client, self._store, self._children, self._nodes)
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = contextlib.AsyncExitStack()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -88,7 +90,9 @@ class Runtime:
         await self._until_served()
         self._spawn("pods", self._children.pods.run())
         self._spawn("services", self._children.services.run())
+        self._spawn("nodes", self._nodes.reflector.run())
         await self._children.synced()
+        await self._nodes.reflector.synced.wait()
         self._spawn("resync", self._resync_for_ever())
         for number in range(WORKERS):
             self._spawn(f"worker {number}", self._work_for_ever())
@@ -121,6 +125,8 @@ class Runtime:
         key = self._store.key(pod.metadata.controller_uid or "")
         if key is None:
             return
+        if after is None and has_succeeded(pod) and not pod.deleted_before_its_end:
+            self._reconciler.remember_success(pod)
         if after is not None and (has_failed(after) or not after.terminating):
             self._queue.add(key, urgent=has_failed(after))
         else:
@@ -132,6 +138,12 @@ class Runtime:
         key = self._store.key(service.metadata.controller_uid or "")
         if key is not None and after is None:
             self._queue.add(key)
+
+    def _on_node(self, name: str) -> None:
+        """A node was lost or is heard of again: look at every job with a pod on it."""
+        for pod in self._children.pods.all():
+            if pod.spec.node_name == name and (key := self._store.key(pod.metadata.controller_uid or "")) is not None:
+                self._queue.add(key, urgent=True)
 
     async def _work_for_ever(self) -> None:
         while True:
@@ -191,7 +203,8 @@ class Runtime:
         if not self._serving:
             return True
         now = asyncio.get_running_loop().time()
-        return now - min(self._children.pods.heard_at, self._children.services.heard_at) < SILENCE_LIMIT
+        watches = (self._children.pods, self._children.services, self._nodes.reflector)
+        return now - min(watch.heard_at for watch in watches) < SILENCE_LIMIT
 
     def _spawn(self, name: str, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work, name=name)

@@ -4,18 +4,27 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
 import orjson
 
 from dtj.api import labels, names
-from dtj.kube import paths
+from dtj.kube import jobs, paths
 from dtj.kube.client import Client
-from dtj.kube.errors import ApiError, KubeError, NameTakenError
+from dtj.kube.errors import ApiError, KubeError, NameTakenError, UnreachableError
 from dtj.kube.reflector import Child, OnChange, Reflector
 from dtj.lifecycle.children import Pod, Service
-from dtj.lifecycle.decision import CreatePod, CreateService, DeletePod, DeleteService, Write
+from dtj.lifecycle.decision import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService, Write
 
 IN_FLIGHT: Final = 64
 """Writes of one job under way at the same time."""
+
+BATCHES: Final[tuple[tuple[type[Write], ...], ...]] = (
+    (CreateService,),
+    (DeletePod, DeleteService),
+    (CreatePod,),
+    (DeleteJob,),
+)
+"""Names exist when pods start; who held a slot was told to go before the next one fills it; the job goes last."""
 
 
 class Children:
@@ -30,15 +39,25 @@ class Children:
         await self.pods.synced.wait()
         await self.services.synced.wait()
 
-    async def apply(self, namespace: str, job_uid: str, writes: tuple[Write, ...]) -> None:
-        """Carry out the writes, many at a time; Services first, so that names exist when pods start.
+    async def refresh(self, namespace: str, job_uid: str) -> None:
+        """Take in which Pods and Services the job has now, whatever the watches have told so far.
 
-        Each is idempotent. The first error is raised once what was under way is done; the rest is not even tried.
+        Raises KubeError.
         """
-        services: list[Write] = [write for write in writes if isinstance(write, CreateService)]
-        others: list[Write] = [write for write in writes if not isinstance(write, CreateService)]
-        for batch in (services, others):
-            await self._apply_all(namespace, job_uid, batch)
+        try:
+            await self.pods.refresh(paths.pods(namespace), labels.JOB_UID, job_uid)
+            await self.services.refresh(paths.services(namespace), labels.JOB_UID, job_uid)
+        except msgspec.MsgspecError as error:
+            raise UnreachableError(f"LIST of the objects of a job: {error}") from error
+
+    async def apply(self, namespace: str, job_uid: str, writes: tuple[Write, ...]) -> None:
+        """Carry out the writes, many at a time, one of the ``BATCHES`` after the other.
+
+        Each is idempotent. The first error is raised once what was under way is done; the rest, of this batch and of
+        those after it, is not even tried.
+        """
+        for kinds in BATCHES:
+            await self._apply_all(namespace, job_uid, [write for write in writes if isinstance(write, kinds)])
 
     async def _apply_all(self, namespace: str, job_uid: str, writes: list[Write]) -> None:
         left = iter(writes)
@@ -69,6 +88,8 @@ class Children:
                 await self._delete(self.pods, paths.pod(namespace, name), uid, grace_seconds)
             case DeleteService(name, uid):
                 await self._delete(self.services, paths.service(namespace, name), uid, None)
+            case DeleteJob():
+                await jobs.delete_job(self._client, namespace, write)
 
     async def _create(
         self,

@@ -15,7 +15,7 @@ from dtj.kube.errors import ApiError
 from dtj.kube.reflector import PAGE_SIZE
 from dtj.kube.status_patch import merge_patch
 from dtj.lifecycle.children import ObjectMeta
-from dtj.lifecycle.decision import Event
+from dtj.lifecycle.decision import DeleteJob, Event
 
 COMPONENT = "dtj-operator"
 _METADATA_ONLY = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
@@ -57,6 +57,22 @@ async def write_status(client: Client, job: DistributedTrainingJob, new: JobStat
     path = paths.job_status(job.metadata.namespace, job.metadata.name)
     written: dict[str, Any] = orjson.loads(await client.request("PATCH", path, body=patch, content_type=MERGE_PATCH))
     return written
+
+
+async def delete_job(client: Client, namespace: str, write: DeleteJob) -> None:
+    """Delete the job as it was seen; what it owns goes with it. One that is gone already is no error.
+
+    Raises ApiError 409 if the job was changed since, or another one has taken its name: then look again.
+    """
+    options = {
+        "preconditions": {"uid": write.uid, "resourceVersion": write.resource_version},
+        "propagationPolicy": "Background",
+    }
+    try:
+        await client.request("DELETE", paths.job(namespace, write.name), body=options)
+    except ApiError as error:
+        if error.code != 404:
+            raise
 
 
 async def write_event(client: Client, job: DistributedTrainingJob, event: Event, attempt: int, time: str) -> None:

@@ -4,6 +4,7 @@ from dtj.api import names
 
 PODS = "/api/v1/pods"
 SERVICES = "/api/v1/services"
+NODES = "/api/v1/nodes"
 JOBS = f"/apis/{names.API_VERSION}/{names.PLURAL}"
 RESOURCES = f"/apis/{names.API_VERSION}"
 
@@ -28,5 +29,9 @@ def events(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/events"
 
 
+def job(namespace: str, name: str) -> str:
+    return f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}/{name}"
+
+
 def job_status(namespace: str, name: str) -> str:
-    return f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}/{name}/status"
+    return f"{job(namespace, name)}/status"

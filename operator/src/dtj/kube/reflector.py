@@ -1,4 +1,4 @@
-"""A local copy of a labelled set of objects, kept true by LIST and WATCH.
+"""A local copy of a set of objects, kept true by LIST and WATCH.
 
 Every event may be lost: the watch is renewed from where it stood, a LIST that follows a broken watch synthesises the
 deletions it missed. Each change is told to one callback, with the old and the new object.
@@ -66,23 +66,23 @@ class _Status(Struct):
 
 
 class Reflector(Generic[T]):
-    """``path``: a collection of the API; ``selector``: its label selector; ``kind``: the struct to decode into.
+    """``path``: a collection of the API; ``selector``: by labels, None for all; ``kind``: the struct to decode into.
 
-    ``synced`` is set once the first LIST is complete. Objects are kept per ``group_of`` (the job's UID).
+    ``synced`` is set once the first LIST is complete. Objects are kept per ``group_of`` (such as the job's UID).
     """
 
     def __init__(
         self,
         client: Client,
         path: str,
-        selector: str,
+        selector: str | None,
         kind: type[T],
         group_of: Callable[[T], str],
         on_change: OnChange[T],
     ) -> None:
         self._client = client
         self._path = path
-        self._query = {"labelSelector": selector}
+        self._query = {"labelSelector": selector} if selector is not None else {}
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
         self._group_of = group_of
         self._on_change = on_change
@@ -95,19 +95,29 @@ class Reflector(Generic[T]):
     def group(self, name: str) -> tuple[T, ...]:
         return tuple(self._groups.get(name, {}).values())
 
-    def write_through(self, document: bytes) -> T:
-        """Take in the answer to a write of our own, so that nobody decides on a view from before it.
+    def all(self) -> tuple[T, ...]:
+        return tuple(self._objects.values())
 
-        An answer that comes after the watch went past it is old news: its object may even be gone by now.
-        """
+    def write_through(self, document: bytes) -> T:
+        """Take in the answer to a write of our own, so that nobody decides on a view from before it."""
         new = self._decoder.decode(document)
-        if _number(new.metadata.resource_version) > _number(self._version):
-            self._store(new)
+        self._store_news(new)
         return new
 
     def forget(self, uid: str) -> None:
         """Take in that an object is gone."""
         self._remove(uid)
+
+    async def refresh(self, path: str, label: str, group: str) -> None:
+        """Take in how one group is now, without waiting for the watch.
+
+        ``path``: a collection that holds the whole group; ``label``: the one whose value is the group's name. Raises
+        KubeError, and MsgspecError for an answer without sense; what was read until then is taken in.
+        """
+        seen, listed_at = await self._read(path, {"labelSelector": f"{label}={group}"}, self._store_news)
+        held = self._groups.get(group, {}).items()
+        # The list can't show an object that lost its label, though it exists.
+        self._remove_missing({uid for uid, each in held if each.metadata.labels.get(label) == group} - seen, listed_at)
 
     async def run(self) -> None:
         """Follow the objects for ever. Errors, also answers without sense, are logged and tried again without end."""
@@ -127,24 +137,27 @@ class Reflector(Generic[T]):
                 await asyncio.sleep(_backoff(failures))
 
     async def _list(self) -> None:
-        seen: set[str] = set()
-        query: Mapping[str, str] = {**self._query, "limit": str(PAGE_SIZE)}
-        while True:
-            page = msgspec.json.decode(await self._client.request("GET", self._path, query=query), type=_List)
-            for item in page.items:
-                new = self._decoder.decode(item)
-                seen.add(new.metadata.uid)
-                self._store(new)
-            if not page.metadata.continue_:
-                break
-            query = {**query, "continue": page.metadata.continue_}
-        listed_at = page.metadata.resource_version
-        for uid in self._objects.keys() - seen:
-            if _version(self._objects[uid]) <= _number(listed_at):  # else it was written after this view
-                self._remove(uid)
+        seen, listed_at = await self._read(self._path, self._query, self._store)
+        self._remove_missing(self._objects.keys() - seen, listed_at)
         self._version = listed_at
         self.heard_at = asyncio.get_running_loop().time()
         self.synced.set()
+
+    async def _read(
+        self, path: str, query: Mapping[str, str], take_in: Callable[[T], None]
+    ) -> tuple[frozenset[str], str]:
+        """Give all pages of a LIST to ``take_in``, object by object; return the UIDs seen and the list's version."""
+        seen: set[str] = set()
+        query = {**query, "limit": str(PAGE_SIZE)}
+        while True:
+            page = msgspec.json.decode(await self._client.request("GET", path, query=query), type=_List)
+            for item in page.items:
+                new = self._decoder.decode(item)
+                seen.add(new.metadata.uid)
+                take_in(new)
+            if not page.metadata.continue_:
+                return frozenset(seen), page.metadata.resource_version
+            query = {**query, "continue": page.metadata.continue_}
 
     async def _watch(self) -> None:
         query = {
@@ -176,6 +189,11 @@ class Reflector(Generic[T]):
         else:
             self._store(new)
 
+    def _store_news(self, new: T) -> None:
+        """Store what comes from beside the watch. What the watch went past is old: it may even be gone by now."""
+        if _version(new) > _number(self._version):
+            self._store(new)
+
     def _store(self, new: T) -> None:
         before = self._objects.get(new.metadata.uid)
         if before is not None and _version(before) >= _version(new):
@@ -185,6 +203,12 @@ class Reflector(Generic[T]):
         self._objects[new.metadata.uid] = new
         self._groups.setdefault(self._group_of(new), {})[new.metadata.uid] = new
         self._on_change(before, new)
+
+    def _remove_missing(self, uids: set[str], listed_at: str) -> None:
+        """Take in that a list of this version does not show these objects."""
+        for uid in uids:
+            if _version(self._objects[uid]) <= _number(listed_at):  # else it was written after this view
+                self._remove(uid)
 
     def _remove(self, uid: str) -> None:
         before = self._objects.pop(uid, None)

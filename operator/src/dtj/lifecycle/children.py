@@ -30,6 +30,7 @@ class ObjectMeta(Struct, frozen=True, rename="camel"):
     resource_version: str = "0"
     labels: dict[str, str] = {}
     owner_references: tuple[OwnerReference, ...] = ()
+    creation_timestamp: datetime | None = None
     deletion_timestamp: datetime | None = None
     deletion_grace_period_seconds: int = 0
 
@@ -88,6 +89,7 @@ class PodCondition(Struct, frozen=True, rename="camel"):
     status: str
     reason: str = ""
     message: str = ""
+    last_transition_time: datetime | None = None
 
 
 class PodStatus(Struct, frozen=True, rename="camel"):
@@ -101,10 +103,19 @@ class PodStatus(Struct, frozen=True, rename="camel"):
     init_container_statuses: tuple[ContainerStatus, ...] = ()
 
 
+class Toleration(Struct, frozen=True, rename="camel"):
+    """Which taints of a node a pod bears; ``toleration_seconds`` None: for ever."""
+
+    key: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
 class PodSpec(Struct, frozen=True, rename="camel"):
-    """Where a pod runs; empty until it is scheduled."""
+    """Where a pod runs; no name until it is scheduled."""
 
     node_name: str = ""
+    tolerations: tuple[Toleration, ...] = ()
 
 
 class Pod(Struct, frozen=True, rename="camel"):
@@ -157,6 +168,34 @@ class Pod(Struct, frozen=True, rename="camel"):
         """
         wanted = self.metadata.labels.get(labels.TRAINER, TRAINER_CONTAINER)
         return next((status for status in self.status.container_statuses if status.name == wanted), None)
+
+
+class NodeCondition(Struct, frozen=True, rename="camel"):
+    """One of a node's conditions."""
+
+    type: str
+    status: str
+    message: str = ""
+    last_transition_time: datetime | None = None
+
+
+class NodeStatus(Struct, frozen=True, rename="camel"):
+    """What the kubelet, or the control plane in its place, says of a node."""
+
+    conditions: tuple[NodeCondition, ...] = ()
+
+
+class Node(Struct, frozen=True, rename="camel"):
+    """A machine of the cluster."""
+
+    metadata: ObjectMeta
+    status: NodeStatus = NodeStatus()
+
+    @property
+    def lost(self) -> NodeCondition | None:
+        """Its condition Ready if the control plane has not heard of the node for its grace period, else None."""
+        ready = (condition for condition in self.status.conditions if condition.type == "Ready")
+        return next((condition for condition in ready if condition.status == "Unknown"), None)
 
 
 class Service(Struct, frozen=True, rename="camel"):

@@ -44,7 +44,16 @@ class DeleteService:
     uid: str
 
 
-Write = CreateService | CreatePod | DeletePod | DeleteService
+@dataclass(frozen=True)
+class DeleteJob:
+    """Delete the job itself, and only as it was seen: a change of its wishes since then must win."""
+
+    name: str
+    uid: str
+    resource_version: str
+
+
+Write = CreateService | CreatePod | DeletePod | DeleteService | DeleteJob
 
 
 class EventType(StrEnum):
@@ -65,12 +74,16 @@ class Event:
 
 @dataclass(frozen=True)
 class Decision:
-    """``status`` None: leave it as it is. ``requeue_after`` None: wait for the next change."""
+    """``status`` None: leave it as it is. ``requeue_after`` None: wait for the next change.
+
+    ``rests_on_absence``: pods that are not there led to it, and what a cache does not show may exist after all.
+    """
 
     status: JobStatus | None = None
     writes: tuple[Write, ...] = ()
     events: tuple[Event, ...] = ()
     requeue_after: timedelta | None = None
+    rests_on_absence: bool = False
 
 
 NOTHING = Decision()
@@ -101,3 +114,5 @@ def _line(write: Write) -> str:
             return f"delete pod {name} (uid {uid})"
         case DeleteService(name, uid):
             return f"delete service {name} (uid {uid})"
+        case DeleteJob(name, uid):
+            return f"delete job {name} (uid {uid})"

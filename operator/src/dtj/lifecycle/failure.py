@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from dtj.api import labels, names
+from dtj.api.job import DistributedTrainingJob
 from dtj.api.reasons import Reason
 from dtj.api.spec import RuleAction
 from dtj.api.status import MAX_MESSAGE, FailureClass, LastFailure
-from dtj.lifecycle.children import ContainerStatus, ContainerTerminated, Pod
+from dtj.lifecycle.children import ContainerStatus, ContainerTerminated, NodeCondition, ObjectMeta, Pod
 from dtj.lifecycle.last_words import headline, last_lines, printable
+from dtj.lifecycle.observe import Bucket, Observed
 from dtj.plan.topology import Slot, Topology
 
 SAME_MOMENT = timedelta(seconds=2)
@@ -57,7 +60,11 @@ _CONTAINER_REASONS = {
 
 @dataclass(frozen=True)
 class Candidate:
-    """A failed pod with what it says of its end."""
+    """A pod that ended an attempt, with what is said of its end.
+
+    ``absent``: it is not there any more, so nobody knows when it ended. ``waits_for_capacity``: nothing is wrong with
+    it but that the cluster is full.
+    """
 
     pod: Pod
     time: datetime
@@ -65,6 +72,8 @@ class Candidate:
     failure_class: FailureClass
     message: str
     container: ContainerStatus | None = None
+    absent: bool = False
+    waits_for_capacity: bool = False
 
     @property
     def ended(self) -> ContainerTerminated | None:
@@ -79,37 +88,51 @@ class Candidate:
         return signal_of(ended) in {0, _SIGABRT} and _LOST_PEER.search(ended.message) is not None
 
 
-def root_cause(failed: Sequence[Pod], now: datetime) -> Candidate:
-    """The failure that the others followed from. ``failed`` must not be empty."""
-    candidates = sorted((candidate_of(pod, now) for pod in failed), key=lambda candidate: candidate.time)
-    last_moment = candidates[0].time + SAME_MOMENT
-    together = [candidate for candidate in candidates if candidate.time <= last_moment]
-    return min(together, key=lambda candidate: (candidate.may_be_consequence, candidate.time))
+def candidates_in(observed: Observed, now: datetime) -> list[Candidate]:
+    """All pods of the current attempt that ended badly, were deleted, or are out of reach."""
+    ended = (*observed.pods[Bucket.FAILED], *observed.pods[Bucket.TERMINATING])
+    lost = observed.pods[Bucket.LOST]
+    return [candidate_of(pod, now) for pod in ended] + [
+        _on_lost_node(pod, observed.lost_nodes[pod.spec.node_name], now) for pod in lost
+    ]
+
+
+def absent_pod(job: DistributedTrainingJob, slot: Slot, now: datetime) -> Candidate:
+    """A pod that ran and is not there any more."""
+    name = names.pod_name(job.metadata.name, slot.role, slot.index, job.status.attempt)
+    known = {labels.ROLE: slot.role, labels.INDEX: str(slot.index), labels.ATTEMPT: str(job.status.attempt)}
+    pod = Pod(ObjectMeta(name=name, labels=known))
+    return Candidate(pod, now, Reason.POD_DELETED, FailureClass.DISRUPTION, _deleted(pod), absent=True)
+
+
+def root_cause(candidates: Sequence[Candidate]) -> Candidate:
+    """The failure that the others followed from. ``candidates`` must not be empty."""
+    first = min(candidates, key=lambda candidate: (candidate.absent, candidate.time))
+    last_moment = first.time + SAME_MOMENT
+    together = [candidate for candidate in candidates if candidate.absent or candidate.time <= last_moment]
+    return min(together, key=lambda candidate: (candidate.may_be_consequence, candidate.absent, candidate.time))
 
 
 def settling_time(cause: Candidate, now: datetime) -> timedelta:
-    """How long to wait before acting, so that the real cause can still show itself; zero when there is no need.
+    """How long to wait, counted from a failure, so that what led to it can still show itself.
 
     A node's clock may be a little ahead; one that is far ahead says nothing, and waiting for it might take for ever.
     """
     age = now - cause.time
-    if not cause.may_be_consequence or not -SAME_MOMENT <= age < SETTLING:
-        return timedelta(0)
-    return SETTLING - max(age, timedelta(0))
+    return SETTLING - max(age, timedelta(0)) if -SAME_MOMENT <= age < SETTLING else timedelta(0)
 
 
 def candidate_of(pod: Pod, now: datetime) -> Candidate:
     """Classify by what is said of the pod, then of the container, then by exit code: 137 alone proves nothing."""
     container = _ended_badly(pod)
     ended = container.state.terminated if container else None
-    time = ended.finished_at if ended and ended.finished_at else now
+    time = _time_of_end(pod, ended, now)
     disruption = pod.condition("DisruptionTarget")
     if disruption is not None and disruption.status == "True":
         reason = _DISRUPTION_REASONS.get(disruption.reason, Reason.EVICTED)
         return Candidate(pod, time, reason, FailureClass.DISRUPTION, disruption.message, container)
     if pod.deleted_before_its_end:
-        message = f"pod {pod.name} was deleted by somebody else while its job was running"
-        return Candidate(pod, time, Reason.POD_DELETED, FailureClass.DISRUPTION, message, container)
+        return Candidate(pod, time, Reason.POD_DELETED, FailureClass.DISRUPTION, _deleted(pod), container)
     if pod.status.reason in _POD_REASONS:
         reason, failure_class = _POD_REASONS[pod.status.reason]
         return Candidate(pod, time, reason, failure_class, pod.status.message, container)
@@ -123,7 +146,28 @@ def candidate_of(pod: Pod, now: datetime) -> Candidate:
     return Candidate(pod, time, reason, FailureClass.APPLICATION, _how_it_ended(container, ended), container)
 
 
-def describe(cause: Candidate, topology: Topology, attempt: int, action: RuleAction) -> LastFailure:
+def _on_lost_node(pod: Pod, ready: NodeCondition, now: datetime) -> Candidate:
+    message = f"node {pod.spec.node_name} is lost: {ready.message or 'its kubelet is not heard of any more'}"
+    time = ready.last_transition_time or now
+    return Candidate(pod, time, Reason.NODE_LOST, FailureClass.DISRUPTION, message)
+
+
+def _time_of_end(pod: Pod, ended: ContainerTerminated | None, now: datetime) -> datetime:
+    """Whoever disrupts a pod does so before its container ends, and before its peers miss it."""
+    disruption = pod.condition("DisruptionTarget")
+    times = (
+        ended.finished_at if ended else None,
+        pod.metadata.deletion_requested_at,
+        disruption.last_transition_time if disruption is not None and disruption.status == "True" else None,
+    )
+    return min((time for time in times if time is not None), default=now)
+
+
+def _deleted(pod: Pod) -> str:
+    return f"pod {pod.name} was deleted by somebody else while its job was running"
+
+
+def describe(cause: Candidate, topology: Topology, attempt: int, action: RuleAction | None) -> LastFailure:
     """The record for ``status.lastFailure``."""
     pod, ended = cause.pod, cause.ended
     slot = Slot(pod.role, pod.index)

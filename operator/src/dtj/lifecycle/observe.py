@@ -3,25 +3,36 @@
 First step of ``reconcile``; its value and the job are all that ``decide`` sees.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Final
 
+from dtj.api import names
 from dtj.api.job import DistributedTrainingJob
-from dtj.lifecycle.children import Pod, Service
+from dtj.lifecycle.children import NodeCondition, Pod, Service
 from dtj.lifecycle.obstacles import Obstacle
+from dtj.plan.pods import NODE_LOSS_SECONDS, UNREACHABLE_TAINT
 from dtj.plan.topology import Group, Slot
+
+LostNodes = Mapping[str, NodeCondition]
+"""Nodes that the control plane does not hear of any more: their names, and what it says of them."""
 
 
 class Bucket(StrEnum):
-    """Every pod of a job is in exactly one. All but ``OLDER`` hold pods of the current attempt."""
+    """Every pod of a job is in exactly one. All but ``OLDER`` and ``NEWER`` hold pods of the current attempt."""
 
     PENDING = "pending"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
     FAILED = "failed"
     TERMINATING = "terminating"
+    LOST = "lost"
     OLDER = "older"
+    NEWER = "newer"
+
+
+_OF_OTHER_ATTEMPTS: Final = (Bucket.OLDER, Bucket.NEWER)
 
 
 @dataclass(frozen=True)
@@ -31,6 +42,7 @@ class Observed:
     pods: dict[Bucket, tuple[Pod, ...]]
     service: Service | None = None
     obstacle: Obstacle | None = None
+    lost_nodes: LostNodes = field(default_factory=dict)
 
     def count(self, bucket: Bucket, role: str | None = None) -> int:
         return sum(1 for pod in self.pods[bucket] if role is None or pod.role == role)
@@ -51,12 +63,17 @@ class Observed:
     @property
     def current(self) -> tuple[Pod, ...]:
         """All pods of the current attempt."""
-        return tuple(pod for bucket in Bucket if bucket is not Bucket.OLDER for pod in self.pods[bucket])
+        return tuple(pod for bucket in Bucket if bucket not in _OF_OTHER_ATTEMPTS for pod in self.pods[bucket])
 
     @property
     def filled(self) -> frozenset[Slot]:
         """Slots for which the current attempt has a pod, in whatever state."""
         return frozenset(Slot(pod.role, pod.index) for pod in self.current)
+
+    def as_older(self) -> "Observed":
+        """The same once another attempt has begun: nothing of that one exists yet."""
+        older = tuple(sorted((*self.current, *self.pods[Bucket.OLDER]), key=_by_slot))
+        return replace(self, pods={bucket: older if bucket is Bucket.OLDER else () for bucket in Bucket})
 
 
 def observe(
@@ -64,28 +81,35 @@ def observe(
     pods: Iterable[Pod],
     service: Service | None,
     obstacle: Obstacle | None,
+    lost_nodes: LostNodes | None = None,
 ) -> Observed:
     """Sort the pods. Pods and Service of another owner are not expected here: the caller selects by job UID."""
+    lost = lost_nodes or {}
     buckets: dict[Bucket, list[Pod]] = {bucket: [] for bucket in Bucket}
     for pod in pods:
-        buckets[_bucket(pod, job.status.attempt)].append(pod)
+        buckets[_bucket(pod, job, lost)].append(pod)
     ordered = {bucket: tuple(sorted(sorted_in, key=_by_slot)) for bucket, sorted_in in buckets.items()}
-    return Observed(ordered, service, obstacle)
+    return Observed(ordered, service, obstacle, lost)
 
 
 def _by_slot(pod: Pod) -> tuple[str, int, str]:
     return pod.role, pod.index, pod.name
 
 
-def _bucket(pod: Pod, attempt: int) -> Bucket:
-    if pod.attempt != attempt:
-        return Bucket.OLDER
+def _bucket(pod: Pod, job: DistributedTrainingJob, lost_nodes: LostNodes) -> Bucket:
+    if pod.name != names.pod_name(job.metadata.name, pod.role, pod.index, pod.attempt):
+        return Bucket.OLDER  # somebody changed its labels: it fills no slot
+    if pod.attempt != job.status.attempt:
+        return Bucket.OLDER if pod.attempt < job.status.attempt else Bucket.NEWER
+    lost = pod.spec.node_name in lost_nodes and _is_given_up_at_once(pod)
     if pod.deleted_before_its_end:
-        return Bucket.TERMINATING
+        return Bucket.LOST if lost else Bucket.TERMINATING
     if has_failed(pod):
         return Bucket.FAILED
     if has_succeeded(pod):
         return Bucket.SUCCEEDED
+    if lost:
+        return Bucket.LOST
     return Bucket.RUNNING if _runs(pod) else Bucket.PENDING
 
 
@@ -103,6 +127,21 @@ def has_succeeded(pod: Pod) -> bool:
 
 def _runs(pod: Pod) -> bool:
     return pod.trainer is not None and pod.trainer.state.running is not None
+
+
+def _is_given_up_at_once(pod: Pod) -> bool:
+    """Whether its template leaves the patience with a lost node to the operator.
+
+    As for the taint manager, the shortest of the fitting tolerations counts; one without a time bears the taint for
+    ever.
+    """
+    fitting = [
+        toleration.toleration_seconds
+        for toleration in pod.spec.tolerations
+        if toleration.key in {"", UNREACHABLE_TAINT} and toleration.effect in {"", "NoExecute"}
+    ]
+    limits = [seconds for seconds in fitting if seconds is not None]
+    return min(limits) <= NODE_LOSS_SECONDS if limits else not fitting
 
 
 def occupies_node(pod: Pod) -> bool:

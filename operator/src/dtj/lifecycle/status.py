@@ -10,11 +10,19 @@ from dtj.api.reasons import Reason
 from dtj.api.spec import CleanupPolicy, ConditionStatus
 from dtj.api.status import MAX_MESSAGE, Condition, JobStatus, Phase, RoleStatus
 from dtj.lifecycle.observe import Bucket, Observed
+from dtj.lifecycle.success import successes
 from dtj.plan.metadata import worker_selector
 from dtj.plan.topology import Group, Topology
 
 COSMETIC_INTERVAL = timedelta(seconds=10)
 """At most one write in this time for changes that are no transition, such as counts and messages."""
+
+_CONDITION_OF = {
+    Phase.RUNNING: ConditionType.RUNNING,
+    Phase.SUSPENDED: ConditionType.SUSPENDED,
+    Phase.SUCCEEDED: ConditionType.COMPLETE,
+    Phase.FAILED: ConditionType.FAILED,
+}
 
 
 @dataclass(frozen=True)
@@ -27,16 +35,12 @@ class Situation:
 
 
 def has_begun(status: JobStatus) -> bool:
-    """Whether an attempt was committed: only then may its pods exist."""
-    return status.start_time is not None
+    """Whether an attempt is committed: only then may its pods exist."""
+    return status.start_time is not None and not status.has(ConditionType.SUSPENDED)
 
 
 def is_finished(status: JobStatus) -> bool:
-    return any(has_condition(status, kind) for kind in FINAL)
-
-
-def has_condition(status: JobStatus, kind: ConditionType) -> bool:
-    return any(each.type == kind and each.status is ConditionStatus.TRUE for each in status.conditions)
+    return any(status.has(kind) for kind in FINAL)
 
 
 def is_transition(old: JobStatus, new: JobStatus) -> bool:
@@ -50,14 +54,17 @@ def status_in(
     """The status for a situation, with all counts taken from what was observed."""
     finished = situation.phase in {Phase.SUCCEEDED, Phase.FAILED}
     gone = finished and job.spec.cleanup_policy is not CleanupPolicy.NONE
-    roles = tuple(_role_status(group, job.status, observed, gone=gone) for group in topology.groups)
+    leaving = gone or situation.phase is Phase.SUSPENDED
+    roles = tuple(_role_status(group, job.status, observed, leaving=leaving) for group in topology.groups)
     workers = next(role for role in roles if role.name == WORKER_ROLE)
+    started = situation.phase is not Phase.SUSPENDED
     running = situation.phase is Phase.RUNNING
+    moment = now.replace(microsecond=0)
     return with_situation(job, situation, now).model_copy(
         update={
-            "start_time": job.status.start_time or now.replace(microsecond=0),
-            "running_time": job.status.running_time or (now.replace(microsecond=0) if running else None),
-            "completion_time": job.status.completion_time or (now.replace(microsecond=0) if finished else None),
+            "start_time": job.status.start_time or (moment if started else None),
+            "running_time": job.status.running_time or (moment if running else None),
+            "completion_time": job.status.completion_time or (moment if finished else None),
             "replicas": 0 if gone else sum(1 for pod in observed.current if pod.role == WORKER_ROLE),
             "ready_replicas": workers.running,
             "ready": f"{sum(role.running for role in roles)}/{len(topology.slots)}",
@@ -79,45 +86,30 @@ def with_situation(job: DistributedTrainingJob, situation: Situation, now: datet
     )
 
 
-def successes(group: Group, status: JobStatus, observed: Observed) -> int:
-    """Pods of a role that succeeded in this attempt, those removed since included."""
-    told = next((role for role in status.roles if role.name == group.role), None)
-    if told is None:
-        return observed.count(Bucket.SUCCEEDED, group.role)
-    gone = observed.succeeded_and_gone(group, told.succeeded, _gone_when_told(told, status))
-    return observed.count(Bucket.SUCCEEDED, group.role) + gone
-
-
-def _gone_when_told(told: RoleStatus, status: JobStatus) -> int:
-    """Successes that were told although their pods were missing: more pods in some state than there were pods.
-
-    Only of the workers the status says how many there were.
-    """
-    if told.name != WORKER_ROLE:
-        return 0
-    return max(0, told.pending + told.running + told.succeeded + told.failed - status.replicas)
-
-
-def _role_status(group: Group, status: JobStatus, observed: Observed, *, gone: bool) -> RoleStatus:
-    """``gone``: what still runs is being deleted by this very decision."""
+def _role_status(group: Group, status: JobStatus, observed: Observed, *, leaving: bool) -> RoleStatus:
+    """``leaving``: what still runs is being deleted by this very decision."""
     return RoleStatus(
         name=group.role,
         replicas=group.replicas,
-        pending=0 if gone else observed.count(Bucket.PENDING, group.role),
-        running=0 if gone else observed.count(Bucket.RUNNING, group.role),
+        pending=0 if leaving else observed.count(Bucket.PENDING, group.role),
+        running=0 if leaving else observed.count(Bucket.RUNNING, group.role),
         succeeded=successes(group, status, observed),
         failed=observed.count(Bucket.FAILED, group.role),
     )
 
 
 def _conditions(situation: Situation, job: DistributedTrainingJob, now: datetime) -> tuple[Condition, ...]:
-    true = {
-        Phase.RUNNING: {ConditionType.RUNNING},
-        Phase.SUCCEEDED: {ConditionType.COMPLETE},
-        Phase.FAILED: {ConditionType.FAILED},
-    }.get(situation.phase, set())
-    told = [ConditionType.RUNNING, *(kind for kind in FINAL if kind in true)]
-    new = {kind: _condition(kind, situation, job, now, holds=kind in true) for kind in told}
+    """Running is always told; the others from the moment when they first hold."""
+    holding = _CONDITION_OF.get(situation.phase)
+    told = [ConditionType.RUNNING]
+    # A job that cannot be resumed for a mistake in its spec is as suspended as before.
+    if situation.phase is Phase.SUSPENDED or (
+        job.status.has(ConditionType.SUSPENDED) and situation.reason is not Reason.INVALID_SPEC
+    ):
+        told.append(ConditionType.SUSPENDED)
+    if holding in FINAL:
+        told.append(holding)
+    new = {kind: _condition(kind, situation, job, now, holds=kind is holding) for kind in told}
     kept = (condition for condition in job.status.conditions if condition.type not in new)
     return (*kept, *new.values())
 
@@ -126,7 +118,7 @@ def _condition(
     kind: ConditionType, situation: Situation, job: DistributedTrainingJob, now: datetime, *, holds: bool
 ) -> Condition:
     status = ConditionStatus.TRUE if holds else ConditionStatus.FALSE
-    before = next((condition for condition in job.status.conditions if condition.type == kind), None)
+    before = job.status.condition(kind)
     unchanged = before is not None and before.status is status
     return Condition(
         type=kind,
@@ -139,4 +131,4 @@ def _condition(
 
 
 def _truths(status: JobStatus) -> frozenset[str]:
-    return frozenset(str(each.type) for each in status.conditions if each.status is ConditionStatus.TRUE)
+    return frozenset(str(condition.type) for condition in status.conditions if condition.holds)

@@ -10,10 +10,11 @@ from dtj.lifecycle.last_words import printable
 
 
 class Waiting(NamedTuple):
-    """A reason with its sentence. ``pods``: how many wait for it."""
+    """A reason with its sentence, and the first pod that waits for it. ``pods``: how many do."""
 
     reason: Reason
     message: str
+    pod: Pod
     pods: int = 1
 
 
@@ -40,6 +41,10 @@ _MOST_TELLING_FIRST = (
     Reason.SCHEDULING_GATED,
     Reason.CONTAINER_CREATING,
 )
+LASTING = frozenset({Reason.INVALID_IMAGE_NAME, Reason.ERR_IMAGE_NEVER_PULL, Reason.CREATE_CONTAINER_CONFIG_ERROR})
+"""These do not heal by themselves: somebody must change something."""
+CAPACITY = frozenset({Reason.UNSCHEDULABLE, Reason.SCHEDULING_GATED})
+"""These say nothing against the job: the cluster is full, or a queue holds it back."""
 ACTIONABLE = frozenset(_MOST_TELLING_FIRST) - {Reason.CONTAINER_CREATING, Reason.SCHEDULING_GATED}
 
 
@@ -56,16 +61,17 @@ def _why(pod: Pod) -> Waiting:
     scheduled = pod.condition("PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         gated = scheduled.reason == "SchedulingGated"
-        return Waiting(Reason.SCHEDULING_GATED if gated else Reason.UNSCHEDULABLE, scheduled.message)
+        return Waiting(Reason.SCHEDULING_GATED if gated else Reason.UNSCHEDULABLE, scheduled.message, pod)
     statuses = [*pod.status.init_container_statuses, *pod.status.container_statuses]
-    found = (_container_waits(status) for status in statuses)
-    return next((waiting for waiting in found if waiting), Waiting(Reason.CONTAINER_CREATING, "containers are created"))
+    found = (_container_waits(pod, status) for status in statuses)
+    creating = Waiting(Reason.CONTAINER_CREATING, "containers are created", pod)
+    return next((waiting for waiting in found if waiting), creating)
 
 
-def _container_waits(status: ContainerStatus) -> Waiting | None:
+def _container_waits(pod: Pod, status: ContainerStatus) -> Waiting | None:
     waiting = status.state.waiting
     if waiting is None or waiting.reason not in _WAITING_REASONS:
         return None
     said = _BACK_OFF_PREFIX.sub("", waiting.message)
     message = f"container {status.name}: {printable(said) or waiting.reason}"
-    return Waiting(_WAITING_REASONS[waiting.reason], message)
+    return Waiting(_WAITING_REASONS[waiting.reason], message, pod)

@@ -15,6 +15,11 @@ from dtj.plan.frameworks.place import Place
 from dtj.plan.metadata import job_labels, owner_reference
 from dtj.plan.topology import Slot, Topology, trainer_container
 
+NOT_READY_TAINT = "node.kubernetes.io/not-ready"
+UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
+NODE_LOSS_SECONDS = 30
+"""How long a pod stays bound to a node that is not there any more; Kubernetes' own default is 300."""
+
 SHARED_MEMORY_VOLUME = "dtj-shm"
 _SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 - not a temporary file: where POSIX shared memory lives
 
@@ -62,8 +67,12 @@ def _prepare(job: DistributedTrainingJob, template: dict[str, Any]) -> dict[str,
         **template["spec"],
         "subdomain": names.service_name(job.metadata.name),
     }
-    if wanted := _accelerator_tolerations(trainer, spec.get("tolerations") or []):
-        spec["tolerations"] = [*(spec.get("tolerations") or []), *wanted]
+    tolerations = spec.get("tolerations") or []
+    spec["tolerations"] = [
+        *tolerations,
+        *_accelerator_tolerations(trainer, tolerations),
+        *_node_loss_tolerations(tolerations),
+    ]
     if not _mounts(trainer, _SHARED_MEMORY_PATH):
         shared = {"name": SHARED_MEMORY_VOLUME, "emptyDir": {"medium": "Memory"}}
         spec["volumes"] = [*(spec.get("volumes") or []), shared]
@@ -110,6 +119,18 @@ def _accelerator_tolerations(trainer: dict[str, Any], given: list[dict[str, Any]
         {"key": resource, "operator": "Exists", "effect": "NoSchedule"}
         for resource in accelerators(trainer)
         if resource not in tolerated
+    ]
+
+
+def _node_loss_tolerations(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """A gang without one of its pods only waits, so it is given up early, unless the template says otherwise."""
+    tolerated = {toleration.get("key") for toleration in given if toleration.get("effect") in {None, "", "NoExecute"}}
+    if None in tolerated or "" in tolerated:  # without a key: every taint
+        return []
+    return [
+        {"key": taint, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": NODE_LOSS_SECONDS}
+        for taint in (NOT_READY_TAINT, UNREACHABLE_TAINT)
+        if taint not in tolerated
     ]
 
 

@@ -5,13 +5,16 @@ Called by everything in ``plan`` and by ``lifecycle.observe``.
 
 from dataclasses import dataclass
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
+
+import orjson
 
 from dtj.api.names import TRAINER_CONTAINER, WORKER_ROLE
 from dtj.api.spec import JobSpec
 from dtj.plan.accelerators import accelerators
 
-_LEADING_ROLES = ("master", "chief", "launcher")
+LEADING_ROLES = ("master", "chief", "launcher")
 _UNRANKED_ROLES = frozenset({"ps", "evaluator"})
 
 
@@ -77,9 +80,16 @@ class Topology:
 
 def topology_of(spec: JobSpec) -> Topology:
     groups = [Group(role.name, role.replicas, role.template) for role in spec.roles or ()]
-    groups.sort(key=lambda group: group.role not in _LEADING_ROLES)
+    groups.sort(key=lambda group: group.role not in LEADING_ROLES)
     groups.append(Group(WORKER_ROLE, spec.replicas, spec.template))
     return Topology(tuple(groups), processes_per_replica(spec))
+
+
+def gang_hash(spec: JobSpec) -> str:
+    """Digest of all that a gang is made from: with another one, pods that exist are not those that are wished for."""
+    roles = [(role.name, role.replicas, role.template) for role in spec.roles or ()]
+    made_from = [spec.framework, spec.replicas, processes_per_replica(spec), spec.template, roles]
+    return sha256(orjson.dumps(made_from, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
 def processes_per_replica(spec: JobSpec) -> int:

@@ -1,0 +1,59 @@
+"""The status that commits an attempt. Whoever writes it first has decided: nothing of the attempt exists before."""
+
+from datetime import datetime, timedelta
+
+from dtj.api.job import DistributedTrainingJob
+from dtj.api.status import JobStatus, LastFailure
+from dtj.lifecycle.deadlines import suspended_since
+from dtj.lifecycle.observe import Observed
+from dtj.lifecycle.restart_policy import Verdict
+from dtj.lifecycle.status import Situation, status_in
+from dtj.plan.topology import Topology, gang_hash
+
+
+def begin_attempt(
+    job: DistributedTrainingJob,
+    topology: Topology,
+    observed: Observed,
+    situation: Situation,
+    now: datetime,
+    *,
+    number: int,
+    backoff_seconds: int = 0,
+) -> JobStatus:
+    """An attempt without pods, that begins now and creates them after the backoff. Counters stay as they are."""
+    committed = job.status.model_copy(
+        update={
+            "attempt": number,
+            "attempt_time": now.replace(microsecond=0),
+            "backoff_seconds": backoff_seconds,
+            "gang_hash": gang_hash(job.spec),
+            "suspended_seconds": job.status.suspended_seconds + suspended_since(job.status, now),
+            "roles": (),
+        }
+    )
+    return status_in(situation, job.model_copy(update={"status": committed}), topology, observed.as_older(), now)
+
+
+def counted(status: JobStatus, verdict: Verdict, failure: LastFailure) -> JobStatus:
+    """The status with a failure on record."""
+    return status.model_copy(
+        update={
+            "restarts": verdict.restarts,
+            "restarts_since_progress": verdict.restarts_since_progress,
+            "disruptions": verdict.disruptions,
+            "last_failure": failure,
+        }
+    )
+
+
+def until_creation(status: JobStatus, now: datetime) -> timedelta:
+    """Time left of the backoff of this attempt, zero if its pods may be created.
+
+    More than the whole backoff can be left only where the clock was set back: nobody waits for that.
+    """
+    backoff = timedelta(seconds=status.backoff_seconds)
+    if status.attempt_time is None or not backoff:
+        return timedelta(0)
+    left = status.attempt_time + backoff - now
+    return left if timedelta(0) < left <= backoff else timedelta(0)
