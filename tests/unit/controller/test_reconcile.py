@@ -191,6 +191,79 @@ async def test_an_event_that_cannot_be_written_holds_nothing_up(desk: Desk) -> N
     assert status_in(desk).phase is Phase.RUNNING
 
 
+def listed(*pods: PodBuilder) -> Answer:
+    return json({"metadata": {"resourceVersion": "50"}, "items": [pod.raw() for pod in pods]})
+
+
+SERVICES_LISTED = json({"metadata": {"resourceVersion": "50"}, "items": [{"metadata": service_of(BEGUN)}]})
+
+
+async def test_a_pod_that_only_the_cache_misses_is_not_missed(desk: Desk) -> None:
+    await settled(desk, POD.running())
+    desk.children.pods.forget(str(POD.metadata["uid"]))
+    desk.server.will(listed(POD.version(40).running()), SERVICES_LISTED)
+
+    assert await desk.look() == Outcome()
+    assert desk.sent == ["GET pods", "GET services"]
+
+
+async def test_a_pod_that_is_gone_is_missed_once_that_is_sure(desk: Desk) -> None:
+    await settled(desk, POD.running())
+    desk.children.pods.forget(str(POD.metadata["uid"]))
+    desk.server.will(listed(), SERVICES_LISTED, patched(BEGUN, 3), created, created)
+
+    assert await desk.look() == Outcome()
+    assert desk.sent == ["GET pods", "GET services", "PATCH status", "POST pods", "POST events"]
+    assert status_in(desk).disruptions == 1
+
+
+async def test_nothing_is_decided_on_absence_while_nobody_answers(desk: Desk) -> None:
+    await settled(desk, POD.running())
+    desk.children.pods.forget(str(POD.metadata["uid"]))
+    desk.server.will(refusal(403, "Forbidden"))
+
+    assert (await desk.look()).error is not None
+    assert desk.sent == ["GET pods"]
+
+
+TWO = JOB.replicas(2).begun()
+FIRST, SECOND = (a_pod(TWO.build(), index) for index in range(2))
+
+
+async def test_a_success_is_remembered_when_its_pod_is_removed_before_it_was_told(desk: Desk) -> None:
+    desk.children.services.write_through(orjson.dumps({"metadata": service_of(TWO)}))
+    desk.has(FIRST.running(), SECOND.running())
+    desk.server.will(patched(TWO), created)
+    await desk.look(TWO)
+    desk.has(FIRST.version(2).succeeded())
+    assert (await desk.look()).again_after is not None, "a count is told later"
+    desk.reconciler.remember_success(FIRST.succeeded().build())
+    desk.children.pods.forget(str(FIRST.metadata["uid"]))
+    desk.has(SECOND.version(2).succeeded())
+    desk.server.seen.clear()
+    desk.server.will(patched(TWO, 3), created)
+
+    await desk.look()
+
+    assert status_in(desk).phase is Phase.SUCCEEDED
+    assert status_in(desk).roles[0].succeeded == 2
+
+
+async def test_half_a_gang_that_the_quota_refuses_goes_at_once(desk: Desk) -> None:
+    desk.children.services.write_through(orjson.dumps({"metadata": service_of(TWO)}))
+    desk.has(FIRST.running())
+    quota = refusal(403, "Forbidden", "exceeded quota: gpus")
+    desk.server.will(patched(TWO), quota, patched(TWO, 3), json({"kind": "Status"}), created)
+    outcome = await desk.look(TWO)
+
+    assert outcome.error is not None
+    assert desk.sent == ["PATCH status", "POST pods", "PATCH status", "DELETE digits-worker-0", "POST events"]
+    status = status_in(desk)
+    assert (status.attempt, status.reason, status.restarts) == (1, Reason.QUOTA_EXCEEDED, 0)
+    assert (await desk.look()).error is None
+    assert desk.sent == [], "the backoff"
+
+
 UNREADABLE = JOB.spec(replicas=0)
 
 

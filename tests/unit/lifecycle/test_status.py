@@ -8,6 +8,7 @@ from dtj.api.conditions import ConditionType
 from dtj.api.reasons import Reason
 from dtj.api.spec import CleanupPolicy, ConditionStatus
 from dtj.api.status import MAX_MESSAGE, Condition, JobStatus, Phase, RoleStatus
+from dtj.lifecycle.look import Look
 from dtj.lifecycle.observe import Observed, observe
 from dtj.lifecycle.status import (
     Situation,
@@ -37,7 +38,7 @@ def status_for(
 ) -> JobStatus:
     built = (job or job_with()).build()
     observed: Observed = observe(built, [pod.build() for pod in pods], None, None)
-    return status_in(situation, built, topology_of(built.spec), observed, LATER if later else NOW)
+    return status_in(situation, Look(built, topology_of(built.spec), observed, LATER if later else NOW))
 
 
 def condition(status: JobStatus, kind: ConditionType) -> Condition:

@@ -2,37 +2,31 @@
 
 from datetime import datetime, timedelta
 
-from dtj.api.job import DistributedTrainingJob
 from dtj.api.status import JobStatus, LastFailure
 from dtj.lifecycle.deadlines import suspended_since
-from dtj.lifecycle.observe import Observed
+from dtj.lifecycle.look import Look
 from dtj.lifecycle.restart_policy import Verdict
 from dtj.lifecycle.status import Situation, status_in
-from dtj.plan.topology import Topology, gang_hash
+from dtj.plan.topology import gang_hash
 
 
-def begin_attempt(
-    job: DistributedTrainingJob,
-    topology: Topology,
-    observed: Observed,
-    situation: Situation,
-    now: datetime,
-    *,
-    number: int,
-    backoff_seconds: int = 0,
-) -> JobStatus:
-    """An attempt without pods, that begins now and creates them after the backoff. Counters stay as they are."""
-    committed = job.status.model_copy(
+def begin_attempt(look: Look, situation: Situation, number: int, backoff_seconds: int) -> JobStatus:
+    """An attempt that begins now and creates its pods after the backoff. Counters stay as they are.
+
+    ``look``: what exists, seen from this attempt.
+    """
+    status = look.status
+    committed = status.model_copy(
         update={
             "attempt": number,
-            "attempt_time": now.replace(microsecond=0),
+            "attempt_time": look.now.replace(microsecond=0),
             "backoff_seconds": backoff_seconds,
-            "gang_hash": gang_hash(job.spec),
-            "suspended_seconds": job.status.suspended_seconds + suspended_since(job.status, now),
+            "gang_hash": gang_hash(look.job.spec),
+            "suspended_seconds": status.suspended_seconds + suspended_since(status, look.now),
             "roles": (),
         }
     )
-    return status_in(situation, job.model_copy(update={"status": committed}), topology, observed.as_older(), now)
+    return status_in(situation, look.with_status(committed))
 
 
 def counted(status: JobStatus, verdict: Verdict, failure: LastFailure) -> JobStatus:

@@ -9,10 +9,11 @@ from dtj.api.names import WORKER_ROLE
 from dtj.api.reasons import Reason
 from dtj.api.spec import CleanupPolicy, ConditionStatus
 from dtj.api.status import MAX_MESSAGE, Condition, JobStatus, Phase, RoleStatus
+from dtj.lifecycle.look import Look
 from dtj.lifecycle.observe import Bucket, Observed
 from dtj.lifecycle.success import successes
 from dtj.plan.metadata import worker_selector
-from dtj.plan.topology import Group, Topology
+from dtj.plan.topology import Group
 
 COSMETIC_INTERVAL = timedelta(seconds=10)
 """At most one write in this time for changes that are no transition, such as counts and messages."""
@@ -48,10 +49,9 @@ def is_transition(old: JobStatus, new: JobStatus) -> bool:
     return (old.phase, old.attempt, _truths(old)) != (new.phase, new.attempt, _truths(new))
 
 
-def status_in(
-    situation: Situation, job: DistributedTrainingJob, topology: Topology, observed: Observed, now: datetime
-) -> JobStatus:
+def status_in(situation: Situation, look: Look) -> JobStatus:
     """The status for a situation, with all counts taken from what was observed."""
+    job, topology, observed, now = look.job, look.topology, look.observed, look.now
     finished = situation.phase in {Phase.SUCCEEDED, Phase.FAILED}
     gone = finished and job.spec.cleanup_policy is not CleanupPolicy.NONE
     leaving = gone or situation.phase is Phase.SUSPENDED
