@@ -27,8 +27,12 @@ def node(name: str, version: int, ready: str | None, *, uid: str = "", message: 
     return {"kind": "Node", "metadata": metadata, "spec": {}, "status": {"conditions": conditions}}
 
 
+OTHERS = [node(name, 1, HEALTHY) for name in ("w", "x", "y", "z")]
+"""Enough healthy nodes that a lost one is believed to be lost."""
+
+
 def listed(*nodes: dict[str, Any], version: int = 5) -> Answer:
-    return json({"metadata": {"resourceVersion": str(version)}, "items": list(nodes)})
+    return json({"metadata": {"resourceVersion": str(version)}, "items": [*OTHERS, *nodes]})
 
 
 def modified(name: str, version: int, ready: str | None, message: str = "") -> bytes:
@@ -157,6 +161,8 @@ async def test_a_view_stays_as_it_is_and_is_not_made_anew_for_heartbeats(
 ) -> None:
     following = Followed(client)
     reflector = following.nodes.reflector
+    for other in OTHERS:
+        reflector.write_through(orjson.dumps(other))
     reflector.write_through(orjson.dumps(node("a", 1, LOST)))
     view = following.nodes.lost()
 
@@ -170,3 +176,18 @@ async def test_a_view_stays_as_it_is_and_is_not_made_anew_for_heartbeats(
     view = following.nodes.lost()
     reflector.write_through(orjson.dumps(node("a", 4, HEALTHY)))
     assert (sorted(view), following.lost) == (["a", "b"], ["b"])
+
+
+async def test_when_most_nodes_fall_silent_none_of_them_counts_as_lost(server: ScriptedServer, client: Client) -> None:
+    names = [other["metadata"]["name"] for other in OTHERS]
+    silence_falls = [modified(name, 6 + number, LOST) for number, name in enumerate(names[:3])]
+    one_returns = [modified("w", 9, HEALTHY)]
+    async with followed(client, server, listed(node("a", 1, HEALTHY)), stream(silence_falls)) as following:
+        assert following.lost == []
+        assert sorted(following.told[:2]) == ["w lost", "x lost"]
+        assert sorted(following.told[2:]) == ["w not lost", "x not lost"]
+    async with followed(
+        client, server, listed(node("a", 1, HEALTHY)), stream([*silence_falls, *one_returns])
+    ) as following:
+        assert following.lost == ["x", "y"]
+        assert sorted(following.told[4:]) == ["x lost", "y lost"]

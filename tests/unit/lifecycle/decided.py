@@ -9,7 +9,8 @@ from dtj.api.spec import ConditionStatus
 from dtj.api.status import Condition, JobStatus, Phase
 from dtj.lifecycle.decide import decide
 from dtj.lifecycle.decision import Decision, render
-from dtj.lifecycle.observe import LostNodes, observe
+from dtj.lifecycle.node_loss import LostNodes
+from dtj.lifecycle.observe import observe
 from dtj.lifecycle.obstacles import Obstacle
 from tests.builders import NOW, JobBuilder, PodBuilder, a_job, a_pod, a_service, ago
 

@@ -95,6 +95,9 @@ class Reflector(Generic[T]):
     def group(self, name: str) -> tuple[T, ...]:
         return tuple(self._groups.get(name, {}).values())
 
+    def __len__(self) -> int:
+        return len(self._objects)
+
     def all(self) -> tuple[T, ...]:
         return tuple(self._objects.values())
 

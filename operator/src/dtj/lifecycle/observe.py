@@ -3,20 +3,18 @@
 First step of ``reconcile``; its value and the job are all that ``decide`` sees.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
 from dtj.api import names
 from dtj.api.job import DistributedTrainingJob
-from dtj.lifecycle.children import NodeCondition, Pod, Service
+from dtj.lifecycle.children import Pod, Service
+from dtj.lifecycle.node_loss import LostNodes
 from dtj.lifecycle.obstacles import Obstacle
 from dtj.plan.pods import NODE_LOSS_SECONDS, UNREACHABLE_TAINT
 from dtj.plan.topology import Group, Slot
-
-LostNodes = Mapping[str, NodeCondition]
-"""Nodes that the control plane does not hear of any more: their names, and what it says of them."""
 
 
 class Bucket(StrEnum):
