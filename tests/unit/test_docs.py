@@ -1,6 +1,7 @@
-"""What the documents say is true where a program can tell: links, snippets, commands, reasons, versions."""
+"""What the documents say is true where a program can tell: links, snippets, commands, words, numbers, versions."""
 
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,16 @@ import dtj
 from dtj.api import names
 from dtj.api.job import DistributedTrainingJob
 from dtj.api.reasons import Reason
+from dtj.api.status import FailureClass, Phase
+from dtj.lifecycle.failure import Candidate
+from dtj.lifecycle.restart_policy import Verdict, verdict_on
 from dtj.plan.validation import mistakes_in
+from tests.builders import NOW, a_job, a_pod
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SOURCES = REPOSITORY / "operator" / "src" / "dtj"
 CHART = REPOSITORY / "helm" / "dtj-operator"
+PACKAGES = ("operator/pyproject.toml", "trainer_images/lib/pyproject.toml")
 FOLDERS = ("docs", "operator", "trainer_images", "tests", "helm", "examples")
 DOCUMENTS = {
     str(path.relative_to(REPOSITORY)): path.read_text(encoding="utf-8")
@@ -96,10 +102,41 @@ def test_troubleshooting_knows_no_reason_that_never_shows() -> None:
     assert not {reason for reason in never if f"| `{reason}`" in DOCUMENTS["docs/troubleshooting.md"]}
 
 
+@pytest.mark.parametrize("phase", Phase)
+def test_the_readme_explains_every_phase(phase: Phase) -> None:
+    assert f"\n| {phase} | " in DOCUMENTS["README.md"]
+
+
+def verdict(failure_class: FailureClass, *, restarts_in_a_row: int = 0) -> Verdict:
+    """What happens after a failure of a job without rules and without an end to its restarts."""
+    job = a_job().spec(failurePolicy={"maxRestarts": 100}).begun().build()
+    status = job.status.model_copy(update={"restarts_since_progress": restarts_in_a_row})
+    cause = Candidate(a_pod(job, 0).build(), NOW, Reason.POD_FAILED, failure_class, "")
+    return verdict_on(cause, job.model_copy(update={"status": status}), NOW)
+
+
+def test_the_documented_actions_are_those_taken() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| [^|]+ \| `(\w+)`", DOCUMENTS["docs/concepts.md"], re.MULTILINE)
+    documented = {name: action for name, action in rows if name in set(FailureClass)}
+    assert documented == {str(each): str(verdict(each).action) for each in FailureClass}
+
+
+def test_the_documented_backoff_is_that_waited() -> None:
+    row = re.compile(r"^\| (?:`restartsSinceProgress` before|seconds until)[^|]* \| (.+) \|$", re.MULTILINE)
+    in_a_row, seconds = (
+        [int(number) for number in re.findall(r"\d+", cells)] for cells in row.findall(DOCUMENTS["docs/concepts.md"])
+    )
+    waited = [verdict(FailureClass.APPLICATION, restarts_in_a_row=count).backoff_seconds for count in in_a_row]
+    assert seconds == waited != []
+
+
 def test_one_version_everywhere() -> None:
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     newest = re.findall(r"^## \[?(\d+\.\d+\.\d+)", DOCUMENTS["CHANGELOG.md"], re.MULTILINE)[0]
-    assert {newest, chart["version"], chart["appVersion"]} == {dtj.__version__}
+    packages = [tomllib.loads((REPOSITORY / each).read_text())["project"]["version"] for each in PACKAGES]
+    images = re.findall(r"(?:dtj-operator:|image\.tag=)([\w.]+)", DOCUMENTS["README.md"])
+    assert len(images) > 1
+    assert {newest, chart["version"], chart["appVersion"], *packages, *images} == {dtj.__version__}
 
 
 def test_the_documented_rights_are_those_of_the_chart() -> None:

@@ -48,7 +48,7 @@ REFUSED = {
 }
 
 RIGHTS = {
-    (names.GROUP, names.PLURAL): {"list", "watch", "delete"},
+    (names.GROUP, names.PLURAL): {"get", "list", "watch", "delete"},
     (names.GROUP, f"{names.PLURAL}/status"): {"patch"},
     ("", "pods"): {"get", "list", "watch", "create", "delete"},
     ("", "services"): {"get", "list", "watch", "create", "delete"},

@@ -9,7 +9,7 @@ import pytest
 from aiohttp import web
 
 from dtj.api.reasons import Reason
-from dtj.api.status import JobStatus, Phase
+from dtj.api.status import Condition, JobStatus, Phase
 from dtj.controller.jobs import JobStore
 from dtj.controller.reconcile import Outcome, Reconciler
 from dtj.kube.children import Children
@@ -17,7 +17,7 @@ from dtj.kube.client import Client
 from dtj.kube.connection import Connection
 from dtj.kube.nodes import Nodes
 from dtj.lifecycle.status import COSMETIC_INTERVAL
-from tests.builders import JOB_UID, JobBuilder, PodBuilder, a_job, a_pod, a_service
+from tests.builders import JOB_UID, NOW, JobBuilder, PodBuilder, a_job, a_pod, a_service
 from tests.unit.kube.conftest import no_credentials
 from tests.unit.kube.scripted_server import Answer, ScriptedServer, json, refusal
 
@@ -57,7 +57,7 @@ async def desk() -> AsyncIterator[Desk]:
 
     async with ScriptedServer() as server, Client(Connection(server.url, None, no_credentials)) as client:
         children, store = Children(client, ignore, ignore), JobStore()
-        nodes = Nodes(client, lambda name: None)
+        nodes = Nodes(client, lambda _: None)
         yield Desk(server, children, store, Reconciler(client, store, children, nodes))
 
 
@@ -262,6 +262,46 @@ async def test_half_a_gang_that_the_quota_refuses_goes_at_once(desk: Desk) -> No
     assert (status.attempt, status.reason, status.restarts) == (1, Reason.QUOTA_EXCEEDED, 0)
     assert (await desk.look()).error is None
     assert desk.sent == [], "the backoff"
+
+
+FOUND: dict[str, tuple[JobBuilder, list[str]]] = {
+    "as it was": (BEGUN, ["POST pods"]),
+    "finished": (
+        BEGUN.status(
+            JobStatus(
+                conditions=(Condition(type="Complete", status="True", reason="Succeeded", last_transition_time=NOW),)
+            )
+        ),
+        [],
+    ),
+    "resumed by another process": (BEGUN.begun(attempt=1), ["POST pods"]),
+    "being deleted": (BEGUN.being_deleted(), []),
+    "another job of its name": (BEGUN.uid("another"), []),
+}
+
+
+@pytest.mark.parametrize(("found", "sent"), FOUND.values(), ids=FOUND.keys())
+async def test_what_no_status_guards_is_decided_on_the_job_as_it_is(
+    desk: Desk, found: JobBuilder, sent: list[str]
+) -> None:
+    """A pod is missing, and the status has nothing new to tell: the view of the job may be from before its end."""
+    await settled(desk, POD.waiting("ContainerCreating"))
+    desk.children.pods.forget(str(POD.metadata["uid"]))
+    raw = found.raw()
+    raw["metadata"]["resourceVersion"] = "9"
+    desk.server.will(json(raw), created)
+
+    assert (await desk.look()).error is None
+    assert desk.sent == ["GET digits", *sent]
+
+
+async def test_nothing_is_done_unguarded_while_nobody_answers(desk: Desk) -> None:
+    await settled(desk, POD.waiting("ContainerCreating"))
+    desk.children.pods.forget(str(POD.metadata["uid"]))
+    desk.server.will(refusal(403, "Forbidden"))
+
+    assert (await desk.look()).error is not None
+    assert desk.sent == ["GET digits"]
 
 
 UNREADABLE = JOB.spec(replicas=0)

@@ -61,8 +61,8 @@ def test_a_job_that_is_done_when_its_deadline_is_seen_is_complete() -> None:
     )
 
 
-STARTING = BEGUN.spec(startupDeadlineSeconds=60)
-UNSCHEDULABLE = worker(1).unschedulable("0/2 nodes are available").created(ago(59))
+STARTING = seen(a_job().replicas(2), now=ago(60)).spec(startupDeadlineSeconds=60)
+UNSCHEDULABLE = worker(1).unschedulable("0/2 nodes are available").created(ago(60))
 NO_IMAGE = worker(1).waiting("ImagePullBackOff", "not found").created(ago(60))
 
 
@@ -94,7 +94,7 @@ def test_a_gang_that_is_half_placed_is_given_back() -> None:
 
 
 def test_a_start_that_only_lacks_time_is_looked_at_again() -> None:
-    assert decided(STARTING, worker(0), UNSCHEDULABLE)[1].requeue_after == after(1)
+    assert decided(STARTING, worker(0), UNSCHEDULABLE.created(ago(59)))[1].requeue_after == after(1)
 
 
 def test_what_is_wrong_with_the_job_itself_counts_against_the_limit() -> None:
@@ -106,14 +106,19 @@ def test_what_is_wrong_with_the_job_itself_counts_against_the_limit() -> None:
 
 
 def test_starts_that_are_given_back_wait_longer_each_time() -> None:
-    tried = STARTING.status(STARTING.build().status.model_copy(update={"backoff_seconds": 100}))
+    status = STARTING.build().status.model_copy(update={"attempt_time": ago(160), "backoff_seconds": 100})
 
-    assert 200 <= status_of(decided(tried, UNSCHEDULABLE.created(ago(60)))[1]).backoff_seconds <= 300
+    assert 200 <= status_of(decided(STARTING.status(status), UNSCHEDULABLE)[1]).backoff_seconds <= 300
 
 
 NO_DEADLINE: dict[str, tuple[JobBuilder, tuple[PodBuilder, ...]]] = {
     "without a limit": (BEGUN, (worker(0), worker(1).created(ago(9_000)))),
     "without a pod": (STARTING, ()),
+    "all run, and nobody has told it yet": (STARTING, tuple(pod.created(ago(9_000)) for pod in BOTH)),
+    "by the clock that stamps pods it is an hour earlier": (
+        BEGUN.spec(startupDeadlineSeconds=60),
+        (worker(0).created(ago(3600)), worker(1).created(ago(3600))),
+    ),
     "once all ran": (
         RUNNING.spec(startupDeadlineSeconds=1),
         tuple(pod.created(ago(9_000)) for pod in BOTH),
@@ -125,7 +130,6 @@ NO_DEADLINE: dict[str, tuple[JobBuilder, tuple[PodBuilder, ...]]] = {
 def test_nothing_is_given_back(job: JobBuilder, pods: tuple[PodBuilder, ...]) -> None:
     _, decision = decided(job, *pods)
 
-    assert decision.requeue_after is None
     assert decision.status is None or decision.status.attempt == 0
 
 

@@ -1,5 +1,6 @@
 """What ends an attempt, and how the next one begins."""
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -113,7 +114,7 @@ def test_a_lost_node_takes_the_attempt_with_it_at_once() -> None:
         "status: Restarting (NodeLost), attempt 1, ready 0/2",
         (
             "event: Warning NodeLost: digits-worker-0 (rank 0) on node-1: node node-1 is lost: "
-            "Kubelet stopped posting node status.; restarting as attempt 1"
+            "Kubelet stopped posting node status; restarting as attempt 1"
         ),
     ]
     assert in_order(decision)[2:] == [*DELETE, *CREATE]
@@ -258,6 +259,11 @@ RULES: dict[str, tuple[dict[str, object], PodBuilder, RuleAction]] = {
         worker(1).running().being_deleted(),
         RuleAction.RESTART_JOB_AND_IGNORE,
     ),
+    "a disrupted pod's exit code": (
+        {"onExitCodes": {"operator": "In", "values": [143]}},
+        worker(1).failed(143).condition("DisruptionTarget", "True", "EvictionByEvictionAPI"),
+        RuleAction.RESTART_JOB_AND_IGNORE,
+    ),
     "an init container's exit code": (
         {"onExitCodes": {"operator": "In", "values": [3]}},
         worker(1).pod_failed().init_ended(3),
@@ -344,6 +350,14 @@ def test_the_last_attempt_that_names_have_room_for_is_the_last() -> None:
     assert text(job, *pods)[0] == "status: Failed (PodDeleted), attempt 9999, ready 0/2"
 
 
+def test_half_a_gang_in_the_last_attempt_is_not_given_back_for_another_one() -> None:
+    job = with_status(JOB, attempt=9_999)
+
+    assert text(job, worker(0, attempt=9_999), obstacle=QUOTA)[0] == (
+        "status: Failed (TooManyAttempts), attempt 9999, ready 0/2"
+    )
+
+
 def test_failed_pods_are_kept_for_their_logs_one_of_an_attempt_and_three_at_most() -> None:
     failure = LastFailure(
         attempt=4,
@@ -398,10 +412,12 @@ def test_half_a_gang_over_quota_is_given_back() -> None:
     ]
 
 
-def test_nothing_is_given_back_while_the_quota_is_held_by_what_is_going_anyway() -> None:
-    job = with_status(JOB, attempt=1)
+def test_nothing_is_given_back_where_the_quota_was_held_by_what_was_going_anyway() -> None:
+    amid = replace(QUOTA, amid_older_pods=True)
+    _, decision = decided(JOB, worker(0), obstacle=amid)
 
-    assert status_of(decided(job, worker(0).being_deleted(), worker(0, attempt=1), obstacle=QUOTA)[1]).attempt == 1
+    assert status_of(decision).attempt == 0
+    assert in_order(decision)[-1] == "create pod digits-worker-1"
 
 
 def test_a_whole_gang_is_never_given_back() -> None:
@@ -433,6 +449,16 @@ def test_a_failure_that_may_follow_from_a_success_waits_for_it() -> None:
     assert text(running, master.succeeded(), failed, workers[1].running())[0].startswith("status: Succeeded")
     later = NOW + SETTLING
     assert text(running, master.running(), failed, workers[1].running(), now=later)[0].startswith("status: Restarting")
+
+
+def test_nobody_waits_for_what_has_no_time() -> None:
+    master, *workers = WITH_MASTER
+    running = seen(MASTER, *(pod.running() for pod in WITH_MASTER))
+    silent = workers[0].failed(1, lines="Connection reset by peer", at=None)
+    evicted = workers[0].pod_failed("NodeShutdown")
+
+    for failed in (silent, evicted):
+        assert text(running, master.running(), failed, workers[1].running())[0].startswith("status: Restarting")
 
 
 def test_who_disrupted_comes_before_those_who_missed_their_peer() -> None:

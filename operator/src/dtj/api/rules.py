@@ -112,7 +112,7 @@ NAME: Final = (
 """At the root. Names leave room for attempts up to ``names.MAX_ATTEMPT``: no restart ever fails for its name."""
 
 _SUSPENDED = "self.suspend || oldSelf.suspend || "
-_ONLY_SUSPENDED = "can change only while the job is suspended; otherwise create a new job"
+_ONLY_SUSPENDED = "can change only while the job is suspended: set spec.suspend to true first, or create a new job"
 
 IMMUTABLE: Final = (
     Rule("self.framework == oldSelf.framework", "can't be changed; create a new job", ".framework"),

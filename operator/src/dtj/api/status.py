@@ -169,8 +169,9 @@ class JobStatus(ReadValue):
     phase: Phase | None = Field(
         default=None,
         description=(
-            "Where the job is, in one word for people: Pending (nothing runs), Starting (some pods run), Running (all "
-            "do), Restarting, Suspended, Succeeded, Failed. Programs should read the conditions."
+            "Where the job is, in one word for people: Pending (it waits for something that reason names), Starting, "
+            "Running (all pods do), Restarting (after a failure), Suspended, Succeeded, Failed. Programs should read "
+            "the conditions."
         ),
     )
     reason: ReasonWord | None = Field(
@@ -192,7 +193,7 @@ class JobStatus(ReadValue):
         description="Digest of the template, roles and numbers that the pods of this attempt are made from.",
     )
     restarts: Count = Field(
-        default=0, description="Failures that the job survived by starting again, disruptions not counted."
+        default=0, description="Failures that the job survived by starting again; disruptions are counted apart."
     )
     restarts_since_progress: Count = Field(
         default=0, description="Those since the training last advanced; they count against failurePolicy.maxRestarts."

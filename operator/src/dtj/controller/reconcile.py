@@ -4,6 +4,7 @@ import asyncio
 import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from enum import Enum
 
 from pydantic import ValidationError
 
@@ -22,7 +23,7 @@ from dtj.lifecycle import status as status_of
 from dtj.lifecycle.children import Pod
 from dtj.lifecycle.decide import decide
 from dtj.lifecycle.decision import Decision, render
-from dtj.lifecycle.observe import Observed, observe
+from dtj.lifecycle.observe import Bucket, Observed, observe, occupies_node
 from dtj.lifecycle.obstacles import Obstacle
 from dtj.lifecycle.status import COSMETIC_INTERVAL, Situation
 
@@ -35,6 +36,13 @@ class Outcome:
 
     again_after: timedelta | None = None
     error: KubeError | None = None
+
+
+class Confirmation(Enum):
+    """What may have to be read live before a decision is carried out."""
+
+    JOB = "job"
+    PODS = "pods"
 
 
 class Reconciler:
@@ -54,25 +62,54 @@ class Reconciler:
         self._written_at: dict[str, float] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
-        raw = self._store.get(key.uid)
-        if raw is None:
-            self._forget(key)
-            return Outcome()
         now = datetime.now(UTC)
-        try:
-            job = DistributedTrainingJob.model_validate(raw)
-        except ValidationError as error:
-            return await self._refuse(key, error, now)
-        decision = decide(job, self._observe(key, job), now)
-        if decision.rests_on_absence:
-            # A cache may be behind, above all that of a process that has just started.
+        confirmed: set[Confirmation] = set()
+        while True:
+            raw = self._store.get(key.uid)
+            if raw is None:
+                self._forget(key)
+                return Outcome()
             try:
-                await self._children.refresh(key.namespace, key.uid)
-            except KubeError as error:
-                log.warning("job %s/%s: pods not listed: %s", key.namespace, key.name, error)
-                return Outcome(error=error)
+                job = DistributedTrainingJob.model_validate(raw)
+            except ValidationError as error:
+                return await self._refuse(key, error, now)
             decision = decide(job, self._observe(key, job), now)
-        return await self._carry_out(key, job, decision, now)
+            needed = self._needed_confirmations(key, job, decision) - confirmed
+            if not needed:
+                return await self._carry_out(key, job, decision, now)
+            try:
+                await self._confirm(key, needed)
+            except KubeError as error:
+                log.warning("job %s/%s: not looked at: %s", key.namespace, key.name, error)
+                return Outcome(error=error)
+            confirmed |= needed
+
+    def _needed_confirmations(
+        self, key: Key, job: DistributedTrainingJob, decision: Decision
+    ) -> frozenset[Confirmation]:
+        """What a decision rests on that a cache which is behind would get wrong, as after a change of the process.
+
+        A status is only written to the job that was looked at; writes without one have no such guard. At the end of a
+        job they need none: it is final.
+        """
+        needed = set()
+        if decision.rests_on_absence:
+            needed.add(Confirmation.PODS)
+        guarded = decision.status is not None and not self._too_early(key, job.status, decision)
+        if decision.writes and not guarded and not status_of.is_finished(job.status):
+            needed.add(Confirmation.JOB)
+        return frozenset(needed)
+
+    async def _confirm(self, key: Key, needed: frozenset[Confirmation]) -> None:
+        """Bring the caches up to date. Raises KubeError."""
+        if Confirmation.PODS in needed:
+            await self._children.refresh(key.namespace, key.uid)
+        if Confirmation.JOB in needed:
+            live = await jobs.read_job(self._client, key.namespace, key.name, key.uid)
+            if live is None:
+                self._store.drop(key.uid)
+            else:
+                self._store.put(live)
 
     def remember_success(self, pod: Pod) -> None:
         """Take in that a pod was removed after it had succeeded."""
@@ -120,11 +157,15 @@ class Reconciler:
 
     async def _remember(self, key: Key, obstacle: Obstacle, now: datetime) -> None:
         """Keep what refused the writes for the next look; a new obstacle is told at once, not after the backoff."""
-        before, self._obstacles[key.uid] = self._obstacles.get(key.uid), obstacle
         raw = self._store.get(key.uid)
-        if obstacle == before or raw is None:
+        if raw is None:
             return
         job = DistributedTrainingJob.model_validate(raw)
+        older = self._observe(key, job).pods[Bucket.OLDER]
+        obstacle = replace(obstacle, amid_older_pods=any(occupies_node(pod) for pod in older))
+        before, self._obstacles[key.uid] = self._obstacles.get(key.uid), obstacle
+        if obstacle == before:
+            return
         decision = decide(job, self._observe(key, job), now)
         ends_attempt = decision.status is not None and decision.status.attempt != job.status.attempt
         await self._carry_out(key, job, decision if ends_attempt else replace(decision, writes=()), now)

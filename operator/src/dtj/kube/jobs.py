@@ -45,6 +45,17 @@ async def list_uids(client: Client) -> frozenset[str]:
         query = {**query, "continue": page.metadata.continue_}
 
 
+async def read_job(client: Client, namespace: str, name: str, uid: str) -> dict[str, Any] | None:
+    """The job as it is now; None if it is gone, also where another one has taken its name."""
+    try:
+        found: dict[str, Any] = orjson.loads(await client.request("GET", paths.job(namespace, name)))
+    except ApiError as error:
+        if error.code != 404:
+            raise
+        return None
+    return found if found["metadata"]["uid"] == uid else None
+
+
 async def write_status(client: Client, job: DistributedTrainingJob, new: JobStatus) -> dict[str, Any]:
     """Compare-and-swap the status: the write fails with ApiError 409 if anybody changed the job since it was read.
 

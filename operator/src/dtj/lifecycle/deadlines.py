@@ -32,7 +32,12 @@ def until_startup_deadline(job: DistributedTrainingJob, observed: Observed, now:
         return None
     created = [pod.metadata.creation_timestamp for pod in observed.current]
     first = min((time for time in created if time is not None), default=None)
-    return first + timedelta(seconds=limit) - now if first is not None else None
+    if first is None:
+        return None
+    # Pods are stamped by another clock than ``now``: by that of this process they came after the attempt's backoff.
+    committed = job.status.attempt_time or first
+    began = max(first, committed + timedelta(seconds=job.status.backoff_seconds))
+    return began + timedelta(seconds=limit) - now
 
 
 def late_start(job: DistributedTrainingJob, observed: Observed, now: datetime) -> Candidate:

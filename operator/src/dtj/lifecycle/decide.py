@@ -18,9 +18,9 @@ from dtj.lifecycle.deadlines import late_start, until_active_deadline, until_del
 from dtj.lifecycle.decision import NOTHING, Decision, DeleteJob, Event, EventType, Write
 from dtj.lifecycle.failure import Candidate, absent_pod, candidates_in, describe, root_cause, settling_time
 from dtj.lifecycle.look import Look
-from dtj.lifecycle.observe import Bucket, Observed, occupies_node
+from dtj.lifecycle.observe import Bucket, Observed
 from dtj.lifecycle.restart_policy import Verdict, attempts_are_used_up, spread_backoff, verdict_on
-from dtj.lifecycle.start import starting_status
+from dtj.lifecycle.start import all_run, starting_status
 from dtj.lifecycle.status import Situation, has_begun, is_finished, status_in, with_situation
 from dtj.lifecycle.success import deciding_roles, is_successful, successes
 from dtj.lifecycle.wording import failure_in_words, next_attempt_in_words, pods_in_words
@@ -63,7 +63,7 @@ def _look_at_attempt(look: Look) -> Decision:
     if _is_over(until_active_deadline(job, now)):
         limit = f"the job ran for {job.spec.active_deadline_seconds} s (activeDeadlineSeconds)"
         return _fail(look, Situation(Phase.FAILED, Reason.DEADLINE_EXCEEDED, limit))
-    if _is_over(until_startup_deadline(job, observed, now)):
+    if not all_run(look) and _is_over(until_startup_deadline(job, observed, now)):
         return _end_attempt(look, late_start(job, observed, now))
     if _is_half_a_gang_over_quota(look):
         return _give_back(look)
@@ -98,8 +98,7 @@ def _begin(look: Look) -> Decision:
     if status.start_time is None:
         number, reason, after = status.attempt, Reason.PODS_STARTING, look
     elif attempts_are_used_up(status):
-        limit = f"attempt {status.attempt} was the last one possible; create the job anew"
-        return _fail(look, Situation(Phase.FAILED, Reason.TOO_MANY_ATTEMPTS, limit))
+        return _last_attempt(look)
     else:
         number, after = status.attempt + 1, look.after_this_attempt()
         reason = Reason.JOB_RESUMED if status.has(ConditionType.SUSPENDED) else Reason.SPEC_CHANGED
@@ -160,11 +159,9 @@ def _restart(look: Look, cause: Candidate, sentence: str, verdict: Verdict) -> D
 
 
 def _is_half_a_gang_over_quota(look: Look) -> bool:
-    """Some pods exist and the quota refuses the others, though nothing of earlier attempts uses it up any more."""
+    """Some pods exist and the quota refused the others, though nothing of earlier attempts used it up any more."""
     obstacle = look.observed.obstacle
-    if obstacle is None or obstacle.reason is not Reason.QUOTA_EXCEEDED:
-        return False
-    if any(occupies_node(pod) for pod in look.observed.pods[Bucket.OLDER]):
+    if obstacle is None or obstacle.reason is not Reason.QUOTA_EXCEEDED or obstacle.amid_older_pods:
         return False
     return 0 < len(look.observed.filled) < len(look.topology.slots)
 
@@ -172,11 +169,18 @@ def _is_half_a_gang_over_quota(look: Look) -> bool:
 def _give_back(look: Look) -> Decision:
     """Half a gang must not sit on a quota that another job could use."""
     assert look.observed.obstacle is not None, "the caller has just looked"  # noqa: S101
+    if attempts_are_used_up(look.status):
+        return _last_attempt(look)
     backoff = spread_backoff(look.job)
     message = f"{look.observed.obstacle.message}; {next_attempt_in_words(look.status, backoff)}"
     situation = Situation(Phase.PENDING, Reason.QUOTA_EXCEEDED, message)
     number = look.status.attempt + 1
     return _commit(look.after_this_attempt(), situation, number, EventType.WARNING, backoff)
+
+
+def _last_attempt(look: Look) -> Decision:
+    limit = f"attempt {look.status.attempt} was the last one possible; create the job anew"
+    return _fail(look, Situation(Phase.FAILED, Reason.TOO_MANY_ATTEMPTS, limit))
 
 
 def _fail(look: Look, situation: Situation) -> Decision:
@@ -211,10 +215,8 @@ def _go_on(look: Look) -> Decision:
 
 
 def _next_deadline(look: Look) -> timedelta | None:
-    deadlines = (
-        until_active_deadline(look.job, look.now),
-        until_startup_deadline(look.job, look.observed, look.now),
-    )
+    startup = None if all_run(look) else until_startup_deadline(look.job, look.observed, look.now)
+    deadlines = (until_active_deadline(look.job, look.now), startup)
     return min((left for left in deadlines if left is not None), default=None)
 
 

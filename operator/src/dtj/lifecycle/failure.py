@@ -62,8 +62,8 @@ _CONTAINER_REASONS = {
 class Candidate:
     """A pod that ended an attempt, with what is said of its end.
 
-    ``absent``: it is not there any more, so nobody knows when it ended. ``waits_for_capacity``: nothing is wrong with
-    it but that the cluster is full.
+    ``time``: when it ended, or, where nobody knows that (``timed`` False), when it was looked at. ``absent``: it is not
+    there any more. ``waits_for_capacity``: nothing is wrong with it but that the cluster is full.
     """
 
     pod: Pod
@@ -72,6 +72,7 @@ class Candidate:
     failure_class: FailureClass
     message: str
     container: ContainerStatus | None = None
+    timed: bool = True
     absent: bool = False
     waits_for_capacity: bool = False
 
@@ -116,43 +117,52 @@ def root_cause(candidates: Sequence[Candidate]) -> Candidate:
 def settling_time(cause: Candidate, now: datetime) -> timedelta:
     """How long to wait, counted from a failure, so that what led to it can still show itself.
 
-    A node's clock may be a little ahead; one that is far ahead says nothing, and waiting for it might take for ever.
+    A node's clock may be a little ahead; one that is far ahead says nothing, and waiting for it might take for ever,
+    as it would where nobody knows the time.
     """
+    if not cause.timed:
+        return timedelta(0)
     age = now - cause.time
     return SETTLING - max(age, timedelta(0)) if -SAME_MOMENT <= age < SETTLING else timedelta(0)
 
 
 def candidate_of(pod: Pod, now: datetime) -> Candidate:
-    """Classify by what is said of the pod, then of the container, then by exit code: 137 alone proves nothing."""
+    """A pod that failed or is being deleted, with the kind of its end."""
     container = _ended_badly(pod)
     ended = container.state.terminated if container else None
-    time = _time_of_end(pod, ended, now)
+    time = _time_of_end(pod, ended)
+    reason, failure_class, message = _classified(pod, container)
+    return Candidate(pod, time or now, reason, failure_class, message, container, timed=time is not None)
+
+
+def _classified(pod: Pod, container: ContainerStatus | None) -> tuple[Reason, FailureClass, str]:
+    """By what is said of the pod, then of the container, then by exit code: 137 alone proves nothing."""
     disruption = pod.condition("DisruptionTarget")
     if disruption is not None and disruption.status == "True":
         reason = _DISRUPTION_REASONS.get(disruption.reason, Reason.EVICTED)
-        return Candidate(pod, time, reason, FailureClass.DISRUPTION, disruption.message, container)
+        return reason, FailureClass.DISRUPTION, disruption.message
     if pod.deleted_before_its_end:
-        return Candidate(pod, time, Reason.POD_DELETED, FailureClass.DISRUPTION, _deleted(pod), container)
+        return Reason.POD_DELETED, FailureClass.DISRUPTION, _deleted(pod)
     if pod.status.reason in _POD_REASONS:
-        reason, failure_class = _POD_REASONS[pod.status.reason]
-        return Candidate(pod, time, reason, failure_class, pod.status.message, container)
+        return *_POD_REASONS[pod.status.reason], pod.status.message
+    ended = container.state.terminated if container else None
     if container is None or ended is None:
         message = pod.status.message or pod.status.reason or "the pod failed and no container says why"
-        return Candidate(pod, time, Reason.POD_FAILED, FailureClass.INFRASTRUCTURE, message)
+        return Reason.POD_FAILED, FailureClass.INFRASTRUCTURE, message
     if ended.reason in _CONTAINER_REASONS:
-        reason, failure_class = _CONTAINER_REASONS[ended.reason]
-        return Candidate(pod, time, reason, failure_class, _how_it_ended(container, ended), container)
+        return *_CONTAINER_REASONS[ended.reason], _how_it_ended(container, ended)
     reason = Reason.KILLED_BY_SIGNAL if signal_of(ended) else Reason.NON_ZERO_EXIT
-    return Candidate(pod, time, reason, FailureClass.APPLICATION, _how_it_ended(container, ended), container)
+    return reason, FailureClass.APPLICATION, _how_it_ended(container, ended)
 
 
 def _on_lost_node(pod: Pod, ready: NodeCondition, now: datetime) -> Candidate:
-    message = f"node {pod.spec.node_name} is lost: {ready.message or 'its kubelet is not heard of any more'}"
+    said = ready.message.rstrip(".") or "its kubelet is not heard of any more"
+    message = f"node {pod.spec.node_name} is lost: {said}"
     time = ready.last_transition_time or now
     return Candidate(pod, time, Reason.NODE_LOST, FailureClass.DISRUPTION, message)
 
 
-def _time_of_end(pod: Pod, ended: ContainerTerminated | None, now: datetime) -> datetime:
+def _time_of_end(pod: Pod, ended: ContainerTerminated | None) -> datetime | None:
     """Whoever disrupts a pod does so before its container ends, and before its peers miss it."""
     disruption = pod.condition("DisruptionTarget")
     times = (
@@ -160,7 +170,7 @@ def _time_of_end(pod: Pod, ended: ContainerTerminated | None, now: datetime) -> 
         pod.metadata.deletion_requested_at,
         disruption.last_transition_time if disruption is not None and disruption.status == "True" else None,
     )
-    return min((time for time in times if time is not None), default=now)
+    return min((time for time in times if time is not None), default=None)
 
 
 def _deleted(pod: Pod) -> str:

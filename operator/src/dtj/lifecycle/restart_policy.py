@@ -84,9 +84,9 @@ def _matches(rule: FailureRule, cause: Candidate) -> bool:
 
 
 def _is_such_an_exit(codes: ExitCodes, cause: Candidate) -> bool:
-    """Only the trainer container's own end is meant; of a pod that vanished no exit code is known."""
+    """Only the trainer container's own end is meant: how it ends in a pod that is being evicted says nothing."""
     trainer = cause.pod.trainer
-    if cause.ended is None or trainer is None or cause.container != trainer:
+    if cause.failure_class is FailureClass.DISRUPTION or cause.ended is None or cause.container != trainer:
         return False
     return (cause.ended.exit_code in codes.values) is (codes.operator is ExitCodeOperator.IN)
 

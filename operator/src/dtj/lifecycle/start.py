@@ -18,10 +18,19 @@ def starting_status(look: Look) -> tuple[Situation, JobStatus]:
     return situation, _with_lasting_trouble(look, status_in(situation, look), situation, waiting)
 
 
+def all_run(look: Look) -> bool:
+    """Whether all pods run, or have succeeded."""
+    return sum(_running_and_succeeded(look)) == len(look.topology.slots)
+
+
+def _running_and_succeeded(look: Look) -> tuple[int, int]:
+    succeeded = sum(successes(group, look.status, look.observed) for group in look.topology.groups)
+    return look.observed.count(Bucket.RUNNING), succeeded
+
+
 def _situation(look: Look, waiting: Waiting | None) -> Situation:
     observed, expected = look.observed, len(look.topology.slots)
-    running = observed.count(Bucket.RUNNING)
-    succeeded = sum(successes(group, look.status, observed) for group in look.topology.groups)
+    running, succeeded = _running_and_succeeded(look)
     if running + succeeded == expected:
         if succeeded:
             message = f"{running} of {pods_in_words(expected)} running, {succeeded} succeeded"
