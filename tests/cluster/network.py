@@ -41,6 +41,11 @@ def connect(state: State, node: str, pid: int) -> None:
     )
 
 
+def disconnect(state: State, node: str) -> None:
+    """Take the node's interface away; `connect` gives it another."""
+    _delete([link_name(state.layout, state.node_number(node))])
+
+
 def remove(layout: Layout) -> None:
     """Delete the bridge, which takes the routes along, and any link that a dead node left."""
     bridge = bridge_name(layout)

@@ -60,6 +60,8 @@ def stop(state: State, name: str) -> None:
     """Kill a node as a power cut would: every process, mount and interface of it is gone."""
     running = state.process(name)
     if running is not None:
+        # First the network: dying processes would close their connections, and peers would know at once.
+        network.disconnect(state, name)
         processes.kill([running])
 
 

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.e2e.conftest import Installed
 from tests.e2e.jobs import condition, job, status_when
 from tests.kubectl import Kubectl, eventually
 
@@ -86,9 +85,8 @@ def test_custom_programs_find_their_peers_by_name(kubectl: Kubectl) -> None:
     assert kubectl("logs", "peers-worker-1").strip() == "found=2 me=peers-worker-1"
 
 
-def test_gpus_are_placed_by_the_scheduler(kubectl: Kubectl, installed: Installed) -> None:
-    if not installed.has_bed:
-        pytest.skip("nobody knows how many GPUs another cluster has")
+@pytest.mark.usefixtures("bed")
+def test_gpus_are_placed_by_the_scheduler(kubectl: Kubectl) -> None:
     asks = {"limits": {"nvidia.com/gpu": "4"}}
     manifest = job("gpus", ["sh", "-c", "echo processes=$DTJ_PROCESSES_PER_REPLICA"], resources=asks)
     kubectl.apply(manifest)

@@ -1,17 +1,24 @@
 """The manifests under examples/: accepted as they are, fit for a restricted namespace, and true to our image."""
 
+import argparse
 import re
 from typing import Any
 
 import pytest
 import yaml
 
+from dtj.api import names
 from dtj.api.job import DistributedTrainingJob
 from dtj.plan.topology import trainer_container
 from dtj.plan.validation import mistakes_in
 from trainer_images.build import IMAGES, ROOT
 
-MANIFESTS = {path.name: yaml.safe_load(path.read_text()) for path in sorted((ROOT / "examples").glob("*.yaml"))}
+DOCUMENTS = {
+    path.name: list(yaml.safe_load_all(path.read_text())) for path in sorted((ROOT / "examples").glob("*.yaml"))
+}
+MANIFESTS = {
+    name: document for name, documents in DOCUMENTS.items() for document in documents if document["kind"] == names.KIND
+}
 SCRIPTS = ROOT / "trainer_images/pytorch"
 
 each = pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS.keys())
@@ -21,8 +28,34 @@ def trainer(manifest: dict[str, Any]) -> dict[str, Any]:
     return trainer_container(manifest["spec"]["template"])
 
 
-def test_the_first_example_is_there() -> None:
-    assert "pytorch-digits.yaml" in MANIFESTS
+def claims(manifest: dict[str, Any]) -> set[str]:
+    volumes = manifest["spec"]["template"]["spec"].get("volumes", [])
+    return {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
+
+
+def test_every_file_is_an_example_of_a_job() -> None:
+    assert MANIFESTS.keys() == DOCUMENTS.keys() >= {"pytorch-digits.yaml", "pytorch-digits-checkpoints.yaml"}
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_it_brings_the_claims_that_it_mounts_and_workers_on_all_nodes_may_mount_them(name: str) -> None:
+    brought = {
+        document["metadata"]["name"]: document["spec"]["accessModes"]
+        for document in DOCUMENTS[name]
+        if document["kind"] == "PersistentVolumeClaim"
+    }
+    assert brought == {claim: ["ReadWriteMany"] for claim in claims(MANIFESTS[name])}
+
+
+def test_the_example_with_checkpoints_survives_what_it_says() -> None:
+    manifest = MANIFESTS["pytorch-digits-checkpoints.yaml"]
+    (directory,) = [word for word in trainer(manifest)["command"] if word.startswith("--checkpoint-dir=")]
+    assert f"--checkpoint-dir={trainer(manifest)['volumeMounts'][0]['mountPath']}" == directory
+    assert claims(manifest) == {"digits-checkpoints"}
+    (rule,) = manifest["spec"]["failurePolicy"]["rules"]
+    with pytest.raises(SystemExit) as refusal:
+        argparse.ArgumentParser().parse_args(["--no-such-option"])
+    assert (rule["action"], rule["onExitCodes"]) == ("FailJob", {"operator": "In", "values": [refusal.value.code]})
 
 
 @each
