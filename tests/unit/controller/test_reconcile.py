@@ -92,6 +92,21 @@ def status_in(desk: Desk) -> JobStatus:
     return JobStatus.model_validate(raw["status"])
 
 
+def service_of(job: JobBuilder) -> dict[str, Any]:
+    metadata = a_service(job.build()).metadata
+    owner = {"uid": JOB_UID, "controller": True}
+    return {"name": metadata.name, "uid": metadata.uid, "resourceVersion": "1", "ownerReferences": [owner]}
+
+
+def listed(*pods: PodBuilder) -> Answer:
+    return json({"metadata": {"resourceVersion": "50"}, "items": [pod.raw() for pod in pods]})
+
+
+SERVICES_LISTED = json({"metadata": {"resourceVersion": "50"}, "items": [{"metadata": service_of(BEGUN)}]})
+LISTS = ["GET pods", "GET services"]
+"""What pods are there is made sure of before any is created again."""
+
+
 async def test_the_attempt_is_committed_before_anything_is_created(desk: Desk) -> None:
     desk.server.will(patched(JOB), created, created, created)
 
@@ -128,22 +143,16 @@ async def test_a_refused_template_is_told_at_once_and_not_tried_again(desk: Desk
     job = BEGUN
     desk.children.services.write_through(orjson.dumps({"metadata": service_of(job)}))
     invalid = refusal(422, "Invalid", "spec.containers[0].image: Required value")
-    desk.server.will(patched(job), invalid, patched(job, 3), created)
+    desk.server.will(listed(), SERVICES_LISTED, patched(job), invalid, patched(job, 3), created)
     outcome = await desk.look(job)
 
     assert outcome.error is not None
-    assert desk.sent == ["PATCH status", "POST pods", "PATCH status", "POST events"]
+    assert desk.sent == [*LISTS, "PATCH status", "POST pods", "PATCH status", "POST events"]
     status = status_in(desk)
     assert (status.phase, status.reason) == (Phase.PENDING, Reason.INVALID_TEMPLATE)
 
     assert (await desk.look()).error is None
     assert desk.sent == []
-
-
-def service_of(job: JobBuilder) -> dict[str, Any]:
-    metadata = a_service(job.build()).metadata
-    owner = {"uid": JOB_UID, "controller": True}
-    return {"name": metadata.name, "uid": metadata.uid, "resourceVersion": "1", "ownerReferences": [owner]}
 
 
 async def settled(desk: Desk, *pods: PodBuilder) -> None:
@@ -191,20 +200,13 @@ async def test_an_event_that_cannot_be_written_holds_nothing_up(desk: Desk) -> N
     assert status_in(desk).phase is Phase.RUNNING
 
 
-def listed(*pods: PodBuilder) -> Answer:
-    return json({"metadata": {"resourceVersion": "50"}, "items": [pod.raw() for pod in pods]})
-
-
-SERVICES_LISTED = json({"metadata": {"resourceVersion": "50"}, "items": [{"metadata": service_of(BEGUN)}]})
-
-
 async def test_a_pod_that_only_the_cache_misses_is_not_missed(desk: Desk) -> None:
     await settled(desk, POD.running())
     desk.children.pods.forget(str(POD.metadata["uid"]))
     desk.server.will(listed(POD.version(40).running()), SERVICES_LISTED)
 
     assert await desk.look() == Outcome()
-    assert desk.sent == ["GET pods", "GET services"]
+    assert desk.sent == LISTS
 
 
 async def test_a_pod_that_is_gone_is_missed_once_that_is_sure(desk: Desk) -> None:
@@ -213,7 +215,7 @@ async def test_a_pod_that_is_gone_is_missed_once_that_is_sure(desk: Desk) -> Non
     desk.server.will(listed(), SERVICES_LISTED, patched(BEGUN, 3), created, created)
 
     assert await desk.look() == Outcome()
-    assert desk.sent == ["GET pods", "GET services", "PATCH status", "POST pods", "POST events"]
+    assert desk.sent == [*LISTS, "PATCH status", "POST pods", "POST events"]
     assert status_in(desk).disruptions == 1
 
 
@@ -253,11 +255,19 @@ async def test_half_a_gang_that_the_quota_refuses_goes_at_once(desk: Desk) -> No
     desk.children.services.write_through(orjson.dumps({"metadata": service_of(TWO)}))
     desk.has(FIRST.running())
     quota = refusal(403, "Forbidden", "exceeded quota: gpus")
-    desk.server.will(patched(TWO), quota, patched(TWO, 3), json({"kind": "Status"}), created)
+    desk.server.will(
+        listed(FIRST.running()),
+        SERVICES_LISTED,
+        patched(TWO),
+        quota,
+        patched(TWO, 3),
+        json({"kind": "Status"}),
+        created,
+    )
     outcome = await desk.look(TWO)
 
     assert outcome.error is not None
-    assert desk.sent == ["PATCH status", "POST pods", "PATCH status", "DELETE digits-worker-0", "POST events"]
+    assert desk.sent == [*LISTS, "PATCH status", "POST pods", "PATCH status", "DELETE digits-worker-0", "POST events"]
     status = status_in(desk)
     assert (status.attempt, status.reason, status.restarts) == (1, Reason.QUOTA_EXCEEDED, 0)
     assert (await desk.look()).error is None
@@ -289,19 +299,19 @@ async def test_what_no_status_guards_is_decided_on_the_job_as_it_is(
     desk.children.pods.forget(str(POD.metadata["uid"]))
     raw = found.raw()
     raw["metadata"]["resourceVersion"] = "9"
-    desk.server.will(json(raw), created)
+    desk.server.will(listed(), SERVICES_LISTED, json(raw), created)
 
     assert (await desk.look()).error is None
-    assert desk.sent == ["GET digits", *sent]
+    assert desk.sent == [*LISTS, "GET digits", *sent]
 
 
 async def test_nothing_is_done_unguarded_while_nobody_answers(desk: Desk) -> None:
     await settled(desk, POD.waiting("ContainerCreating"))
     desk.children.pods.forget(str(POD.metadata["uid"]))
-    desk.server.will(refusal(403, "Forbidden"))
+    desk.server.will(listed(), SERVICES_LISTED, refusal(403, "Forbidden"))
 
     assert (await desk.look()).error is not None
-    assert desk.sent == ["GET digits"]
+    assert desk.sent == [*LISTS, "GET digits"]
 
 
 UNREADABLE = JOB.spec(replicas=0)

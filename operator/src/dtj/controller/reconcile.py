@@ -22,7 +22,7 @@ from dtj.kube.nodes import Nodes
 from dtj.lifecycle import status as status_of
 from dtj.lifecycle.children import Pod
 from dtj.lifecycle.decide import decide
-from dtj.lifecycle.decision import Decision, render
+from dtj.lifecycle.decision import CreatePod, Decision, render
 from dtj.lifecycle.observe import Bucket, Observed, observe, occupies_node
 from dtj.lifecycle.obstacles import Obstacle
 from dtj.lifecycle.status import COSMETIC_INTERVAL, Situation
@@ -90,10 +90,12 @@ class Reconciler:
         """What a decision rests on that a cache which is behind would get wrong, as after a change of the process.
 
         A status is only written to the job that was looked at; writes without one have no such guard. At the end of a
-        job they need none: it is final.
+        job they need none: it is final. No slot may be filled twice, so pods are created only where it is sure that no
+        earlier ones are left; before the first attempt there are none.
         """
         needed = set()
-        if decision.rests_on_absence:
+        creates = any(isinstance(write, CreatePod) for write in decision.writes)
+        if decision.rests_on_absence or (creates and job.status.start_time is not None):
             needed.add(Confirmation.PODS)
         guarded = decision.status is not None and not self._too_early(key, job.status, decision)
         if decision.writes and not guarded and not status_of.is_finished(job.status):

@@ -103,7 +103,7 @@ def absent_pod(job: DistributedTrainingJob, slot: Slot, now: datetime) -> Candid
     name = names.pod_name(job.metadata.name, slot.role, slot.index, job.status.attempt)
     known = {labels.ROLE: slot.role, labels.INDEX: str(slot.index), labels.ATTEMPT: str(job.status.attempt)}
     pod = Pod(ObjectMeta(name=name, labels=known))
-    return Candidate(pod, now, Reason.POD_DELETED, FailureClass.DISRUPTION, _deleted(pod), absent=True)
+    return Candidate(pod, now, Reason.POD_DELETED, FailureClass.DISRUPTION, _deleted(pod), timed=False, absent=True)
 
 
 def root_cause(candidates: Sequence[Candidate]) -> Candidate:
@@ -158,8 +158,8 @@ def _classified(pod: Pod, container: ContainerStatus | None) -> tuple[Reason, Fa
 def _on_lost_node(pod: Pod, ready: NodeCondition, now: datetime) -> Candidate:
     said = ready.message.rstrip(".") or "its kubelet is not heard of any more"
     message = f"node {pod.spec.node_name} is lost: {said}"
-    time = ready.last_transition_time or now
-    return Candidate(pod, time, Reason.NODE_LOST, FailureClass.DISRUPTION, message)
+    time = ready.last_transition_time
+    return Candidate(pod, time or now, Reason.NODE_LOST, FailureClass.DISRUPTION, message, timed=time is not None)
 
 
 def _time_of_end(pod: Pod, ended: ContainerTerminated | None) -> datetime | None:
