@@ -52,6 +52,16 @@ class Client:
         finally:
             connection.close()
 
+    def changes_since(self, path: str, version: str) -> list[tuple[str, Object]]:
+        """Every change to the objects at ``path`` after a resourceVersion, in order: (ADDED, object), and so on."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=TIMEOUT)
+        try:
+            connection.request("GET", f"{path}?watch=true&resourceVersion={version}&timeoutSeconds=1")
+            lines = connection.getresponse().read().splitlines()
+            return [(change["type"], change["object"]) for change in map(json.loads, lines)]
+        finally:
+            connection.close()
+
     def kubectl(self, *arguments: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [*self.kubectl_command, *arguments],

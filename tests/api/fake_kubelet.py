@@ -1,4 +1,4 @@
-"""A node without a machine: scheduler and kubelet of the tests, which do only what a test tells them.
+"""Scheduler and kubelet of the tests, which do only what a test tells them.
 
 Pods get their node through the binding subresource and their state through the status subresource, as from the real
 ones. Nothing happens by itself, so a test decides in which order things happen.
@@ -47,24 +47,11 @@ def timestamp(time: datetime) -> str:
 
 @dataclass(frozen=True)
 class FakeKubelet:
-    """The pods of one namespace on a node of their own."""
+    """The pods of one namespace on one node."""
 
     client: Client
     namespace: str
     node: str
-
-    def register(self) -> None:
-        """Make the node known: pods on a node that is not there would be collected as garbage."""
-        node = {
-            "apiVersion": "v1",
-            "kind": "Node",
-            "metadata": {"name": self.node},
-            "spec": {"unschedulable": True, "taints": [{"key": "dtj.dev/tests", "effect": "NoSchedule"}]},
-        }
-        _ensure(self.client.request("POST", "/api/v1/nodes", node))
-
-    def unregister(self) -> None:
-        _ensure(self.client.request("DELETE", f"/api/v1/nodes/{self.node}"))
 
     def place(self, pod: str) -> None:
         """Bind a pod to the node, unless it is bound already."""
@@ -98,12 +85,31 @@ class FakeKubelet:
         ends = {container: terminated(0) for container in self._containers(pod)}
         self.report(pod, {**ends, TRAINER: terminated(exit_code, message, reason=reason, at=at)})
 
+    def fail_at_init(self, pod: str, exit_code: int, message: str = "") -> None:
+        """End the pod's first init container badly: the others never start."""
+        self.place(pod)
+        first = self._read(pod)["spec"]["initContainers"][0]["name"]
+        init = [_container_status(first, terminated(exit_code, message))]
+        others = [_container_status(name, waiting("PodInitializing")) for name in self._containers(pod)]
+        status = {"phase": "Failed", "initContainerStatuses": init, "containerStatuses": others}
+        self._patch_status(pod, status)
+
+    def choose_for_disruption(self, pod: str, reason: str, message: str = "") -> None:
+        """Say on the pod, as whoever drains or preempts does, that it will have to go."""
+        known = self._read(pod)["status"].get("conditions", ())
+        target = {"type": "DisruptionTarget", "status": "True", "reason": reason, "message": message}
+        now = timestamp(datetime.now(UTC))  # the control plane takes a condition without a time for stale
+        self._patch_status(pod, {"conditions": [*known, {**target, "lastTransitionTime": now}]})
+
     def evict(self, pod: str, message: str) -> None:
         """Give the whole pod up, as under node pressure; its containers report nothing any more."""
         self._patch_status(pod, {"phase": "Failed", "reason": "Evicted", "message": message})
 
     def report(self, pod: str, states: Mapping[str, State]) -> None:
-        """Place the pod and report its containers; those not in ``states`` run."""
+        """Place the pod and report its containers; those not in ``states`` run.
+
+        As from the real one, the word that a pod has ended comes after the word that its containers have.
+        """
         self.place(pod)
         every = {container: states.get(container) or running() for container in self._containers(pod)}
         ready = "True" if all("running" in state for state in every.values()) else "False"
@@ -111,24 +117,16 @@ class FakeKubelet:
             "phase": _phase(every),
             "startTime": timestamp(datetime.now(UTC)),
             "conditions": [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": ready}],
-            "containerStatuses": [
-                {
-                    "name": container,
-                    "image": "image",
-                    "imageID": "",
-                    "restartCount": 0,
-                    "ready": "running" in state,
-                    "state": dict(state),
-                }
-                for container, state in every.items()
-            ],
+            "containerStatuses": [_container_status(container, state) for container, state in every.items()],
         }
+        if status["phase"] in {"Succeeded", "Failed"}:
+            self._patch_status(pod, {**status, "phase": "Running"})
         self._patch_status(pod, status)
 
     def finish_deletions(self) -> None:
-        """Let every pod go that is being deleted: its processes have ended."""
+        """Let every pod of the node go that is being deleted: its processes have ended."""
         for pod in _ensure(self.client.request("GET", self._pods))["items"]:
-            if "deletionTimestamp" in pod["metadata"]:
+            if "deletionTimestamp" in pod["metadata"] and pod["spec"].get("nodeName") in {self.node, None}:
                 self._remove(pod["metadata"]["name"], pod["metadata"]["uid"])
 
     def _remove(self, pod: str, uid: str) -> None:
@@ -149,6 +147,17 @@ class FakeKubelet:
     @property
     def _pods(self) -> str:
         return f"/api/v1/namespaces/{self.namespace}/pods"
+
+
+def _container_status(name: str, state: State) -> Object:
+    return {
+        "name": name,
+        "image": "image",
+        "imageID": "",
+        "restartCount": 0,
+        "ready": "running" in state,
+        "state": dict(state),
+    }
 
 
 def _phase(states: Mapping[str, State]) -> str:

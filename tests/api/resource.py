@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -15,6 +15,18 @@ REPOSITORY = Path(__file__).parents[2]
 SAMPLES = Path(__file__).parent / "samples"
 ABSENT = object()
 """As a value in ``changed``: the field is taken away."""
+
+
+TEMPLATE = {"spec": {"containers": [{"name": "trainer", "image": "a"}]}}
+"""A pod template with nothing that a test might mean."""
+
+
+class Refused(NamedTuple):
+    """Changes to a sample with which it is refused: at this field, with these words among others."""
+
+    changes: dict[str, Any]
+    field: str
+    words: str
 
 
 def sample(name: str) -> Object:
@@ -37,6 +49,16 @@ def changed(original: Object, changes: Mapping[str, Any]) -> Object:
         else:
             node[last] = value
     return copy
+
+
+def role(name: str, **more: object) -> dict[str, Any]:
+    return {"name": name, "template": TEMPLATE} | more
+
+
+def assert_refused_once(answer: Answer, case: Refused) -> None:
+    """Other mistakes may be told besides, but this one with this field and once."""
+    at_fault = [field for field, message in answer.refusals if case.words in message]
+    assert at_fault == [case.field], answer.message
 
 
 @dataclass(frozen=True)

@@ -74,6 +74,7 @@ def test_defaults_are_written_into_the_object(resource: Resource) -> None:
         "suspend": False,
         "managedBy": "dtj.dev/operator",
         "cleanupPolicy": "Running",
+        "failurePolicy": {"maxRestarts": 3},
     }
 
 

@@ -32,6 +32,11 @@ FREE: dict[str, dict[str, Any]] = {
     "cleanupPolicy": {"cleanupPolicy": "All"},
     "failurePolicy": {"failurePolicy": {"maxRestarts": 0}},
     "an empty list of roles": {"roles": []},
+    "the rules": {"failurePolicy": {"rules": [{"action": "FailJob", "onReasons": ["OOMKilled"]}]}},
+    "successPolicy": {"successPolicy": {"roles": ["worker"]}},
+    "the deadlines": {"startupDeadlineSeconds": 60, "activeDeadlineSeconds": 60, "ttlSecondsAfterFinished": 0},
+    "suspend": {"suspend": True},
+    "suspend together with the replicas": {"suspend": True, "replicas": 3},
 }
 
 STATUS = JobStatus(
@@ -95,8 +100,8 @@ def job(resource: Resource) -> Iterator[str]:
 
 
 @pytest.fixture
-def suspended_job(later_resource: Resource) -> Iterator[str]:
-    yield from _existing(later_resource, changed(sample("minimal"), {"spec.suspend": True}))
+def suspended_job(resource: Resource) -> Iterator[str]:
+    yield from _existing(resource, changed(sample("minimal"), {"spec.suspend": True}))
 
 
 def _existing(resource: Resource, job: dict[str, Any]) -> Iterator[str]:
@@ -139,16 +144,14 @@ def test_change_that_touches_no_pod_is_accepted(resource: Resource, job: str, ch
     ],
     ids="+".join,
 )
-def test_a_suspended_job_may_change_its_pods(
-    later_resource: Resource, suspended_job: str, change: dict[str, Any]
-) -> None:
-    answer = later_resource.patch(suspended_job, {"spec": change}, dry_run=True)
+def test_a_suspended_job_may_change_its_pods(resource: Resource, suspended_job: str, change: dict[str, Any]) -> None:
+    answer = resource.patch(suspended_job, {"spec": change}, dry_run=True)
 
     assert answer.accepted, answer.message
 
 
-def test_a_suspended_job_keeps_its_framework(later_resource: Resource, suspended_job: str) -> None:
-    answer = later_resource.patch(suspended_job, {"spec": {"framework": "Custom"}}, dry_run=True)
+def test_a_suspended_job_keeps_its_framework(resource: Resource, suspended_job: str) -> None:
+    answer = resource.patch(suspended_job, {"spec": {"framework": "Custom"}}, dry_run=True)
 
     assert [field for field, _ in answer.refusals] == ["spec.framework"]
 
@@ -160,12 +163,10 @@ def test_a_running_job_can_not_be_scaled(resource: Resource, job: str) -> None:
     assert ONLY_SUSPENDED in done.stderr
 
 
-def test_a_suspended_job_can_be_scaled(later_resource: Resource, suspended_job: str) -> None:
-    target = f"{later_resource.plural}.{later_resource.group}/{suspended_job}"
+def test_a_suspended_job_can_be_scaled(resource: Resource, suspended_job: str) -> None:
+    resource.client.kubectl_output("scale", f"dtj/{suspended_job}", "-n", resource.namespace, "--replicas=3")
 
-    later_resource.client.kubectl_output("scale", target, "-n", later_resource.namespace, "--replicas=3")
-
-    assert later_resource.read(suspended_job)["spec"]["replicas"] == 3
+    assert resource.read(suspended_job)["spec"]["replicas"] == 3
 
 
 def test_the_whole_status_is_stored_as_written(resource: Resource, job: str) -> None:

@@ -51,13 +51,13 @@ def test_plain_apply_takes_the_definition_again(resource: Resource) -> None:
 
 
 def test_refusal_reads_well(resource: Resource) -> None:
-    text = (SAMPLES / "minimal.yaml").read_text(encoding="utf-8").replace("replicas: 2", "suspend: true")
+    text = (SAMPLES / "minimal.yaml").read_text(encoding="utf-8").replace("replicas: 2", "agent: {mode: Auto}")
 
     done = resource.client.kubectl("apply", "-n", resource.namespace, "--dry-run=server", "-f", "-", stdin=text)
 
     assert done.stderr == (
-        'The DistributedTrainingJob "digits" is invalid: spec.suspend: Forbidden: '
-        "this version can't suspend a job yet; leave it out or set false\n"
+        'The DistributedTrainingJob "digits" is invalid: spec.agent.mode: Forbidden: '
+        "this version has no agent yet; leave it out or set Disabled\n"
     )
 
 

@@ -27,16 +27,43 @@ _READS = frozenset({"GET", "HEAD"})
 
 
 class Request(NamedTuple):
-    """One request of the operator; ``what`` is the resource with its subresource, such as pods/status."""
+    """One request of the operator; ``what`` is the resource with its subresource, such as pods/status.
+
+    ``code`` is 0 as long as it is not answered.
+    """
 
     method: str
     namespace: str
     what: str
-    code: int
+    code: int = 0
+
+    @property
+    def kind(self) -> str:
+        return f"{self.method} {self.what}"
 
     @property
     def is_write(self) -> bool:
         return self.method not in _READS
+
+
+class Barrier:
+    """Requests of one kind in one namespace, such as ``DELETE pods``: some pass, and all after them are held back.
+
+    Whoever sent a request that is held back gets no answer, until it is killed.
+    """
+
+    def __init__(self, namespace: str, kind: str, passing: int) -> None:
+        self.reached = threading.Event()
+        self._stopped = (namespace, kind)
+        self._passing = passing
+
+    def holds(self, request: Request) -> bool:
+        if (request.namespace, request.kind) != self._stopped:
+            return False
+        self._passing -= 1
+        if self._passing < 0:
+            self.reached.set()
+        return self._passing < 0
 
 
 class Audit:
@@ -45,18 +72,15 @@ class Audit:
     def __init__(self) -> None:
         self._requests: list[Request] = []
 
-    def note(self, method: str, path: str, code: int) -> None:
-        found = _NAMESPACED.search(path)
-        if found:
-            what = found["resource"] + (found["sub"] or "")
-            self._requests.append(Request(method, found["namespace"], what, code))
+    def note(self, request: Request) -> None:
+        self._requests.append(request)
 
     def requests(self, namespace: str) -> tuple[Request, ...]:
         return tuple(request for request in tuple(self._requests) if request.namespace == namespace)
 
     def writes(self, namespace: str) -> Counter[str]:
         """How often each kind of write was tried in a namespace, as in ``{"POST pods": 2}``."""
-        return Counter(f"{each.method} {each.what}" for each in self.requests(namespace) if each.is_write)
+        return Counter(each.kind for each in self.requests(namespace) if each.is_write)
 
 
 class AuditingProxy:
@@ -67,8 +91,18 @@ class AuditingProxy:
         self.server = ""
         self.refusals: list[int] = []
         """Codes with which the next watches of the jobs are answered, instead of being passed on."""
+        self._barrier: Barrier | None = None
         self._connection: Connection = connect(kubeconfig)
         self._upstream: aiohttp.ClientSession | None = None
+
+    @contextmanager
+    def stopping(self, namespace: str, kind: str, *, after: int = 0) -> Iterator[Barrier]:
+        """Hold requests back for the block, once so many of them have passed."""
+        self._barrier = Barrier(namespace, kind, after)
+        try:
+            yield self._barrier
+        finally:
+            self._barrier = None
 
     @asynccontextmanager
     async def serving(self) -> AsyncIterator[None]:
@@ -108,6 +142,9 @@ class AuditingProxy:
         if self.refusals and request.path.endswith(f"/{names.PLURAL}") and "watch" in request.query:
             code = self.refusals.pop(0)
             return web.json_response({"kind": "Status", "code": code, "message": "as the test wishes"}, status=code)
+        named = _namespaced(request)
+        if named and self._barrier is not None and self._barrier.holds(named):
+            await asyncio.Event().wait()
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
         if authorization := await self._connection.authorization():
             headers["Authorization"] = authorization
@@ -115,10 +152,16 @@ class AuditingProxy:
         body = await request.read()
         try:
             async with self._upstream.request(request.method, url, headers=headers, data=body or None) as answer:
-                self.audit.note(request.method, request.path, answer.status)
+                if named:
+                    self.audit.note(named._replace(code=answer.status))
                 return await _pass_on(request, answer)
         except aiohttp.ClientConnectionError as error:
             return web.Response(status=502, text=f"{type(error).__name__}\n")
+
+
+def _namespaced(request: web.Request) -> Request | None:
+    found = _NAMESPACED.search(request.path)
+    return found and Request(request.method, found["namespace"], found["resource"] + (found["sub"] or ""))
 
 
 async def _end_other_tasks() -> None:

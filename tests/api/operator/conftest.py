@@ -8,6 +8,7 @@ import pytest
 
 from tests.api.client import Client
 from tests.api.fake_kubelet import FakeKubelet
+from tests.api.fake_node import FakeNode, a_node
 from tests.api.operator.auditing_proxy import Audit, AuditingProxy, audited
 from tests.api.operator.polling import eventually
 from tests.api.operator.process import Operator
@@ -54,24 +55,30 @@ def scene(client: Client, proxy: AuditingProxy, operator: Operator) -> Iterator[
         yield own
 
 
+@pytest.fixture
+def second_node(scene: Scene) -> Iterator[FakeNode]:
+    """One more node beside that of the scene's kubelet."""
+    with a_node(scene.client, f"{scene.namespace}-second") as node:
+        yield node
+
+
 @contextmanager
 def a_scene(client: Client, audit: Audit) -> Iterator[Scene]:
     """A new namespace for the block, with a node of its own."""
     name = f"dtj-api-{uuid4().hex[:8]}"
-    own = Scene(client, name, FakeKubelet(client, name, node=name), audit)
-    client.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
-    own.kubelet.register()
-    eventually(
-        "the namespace has its service account",  # pods are refused before
-        lambda: client.request("GET", own.path("serviceaccounts", "default")).code,
-        lambda code: code == 200,
-    )
-    try:
-        yield own
-    finally:
-        client.request("DELETE", own.path("pods"), {"gracePeriodSeconds": 0})
-        client.request("DELETE", f"/api/v1/namespaces/{name}")
-        own.kubelet.unregister()
+    with a_node(client, name) as node:
+        own = Scene(client, name, node, FakeKubelet(client, name, node.name), audit)
+        client.request("POST", "/api/v1/namespaces", {"metadata": {"name": name}})
+        eventually(
+            "the namespace has its service account",  # pods are refused before
+            lambda: client.request("GET", own.path("serviceaccounts", "default")).code,
+            lambda code: code == 200,
+        )
+        try:
+            yield own
+        finally:
+            client.request("DELETE", own.path("pods"), {"gracePeriodSeconds": 0})
+            client.request("DELETE", f"/api/v1/namespaces/{name}")
 
 
 def assert_no_traceback(log: str) -> None:

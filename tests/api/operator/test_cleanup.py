@@ -4,7 +4,7 @@ import pytest
 
 from tests.api.fake_kubelet import TRAINER, terminated
 from tests.api.operator.polling import eventually, stays
-from tests.api.operator.scene import JOB, Scene, worker
+from tests.api.operator.scene import JOB, NO_RESTARTS, Scene, worker
 
 pytestmark = pytest.mark.api
 
@@ -34,7 +34,7 @@ def test_after_success(scene: Scene, policy: str, left: tuple[set[str], set[str]
 
 @pytest.mark.parametrize(("policy", "left"), FAILED.items(), ids=FAILED.keys())
 def test_after_failure(scene: Scene, policy: str, left: tuple[set[str], set[str]]) -> None:
-    scene.start({"spec.cleanupPolicy": policy})
+    scene.start({**NO_RESTARTS, "spec.cleanupPolicy": policy})
     scene.kubelet.fail(worker(1), 1)
     scene.status_in("Failed")
 

@@ -7,7 +7,8 @@ import pytest
 
 from dtj.api import names
 from tests.api.operator.polling import GARBAGE_COLLECTION_SECONDS, eventually
-from tests.api.operator.scene import JOB, Scene, worker
+from tests.api.operator.process import Operator
+from tests.api.operator.scene import JOB, NO_RESTARTS, Scene, worker
 
 pytestmark = pytest.mark.api
 
@@ -24,7 +25,7 @@ def test_nothing_is_left_of_a_running_job(scene: Scene) -> None:
 
 @pytest.mark.parametrize("end", ["succeed", "fail"])
 def test_nothing_is_left_of_a_finished_job(scene: Scene, end: str) -> None:
-    scene.start()
+    scene.start(NO_RESTARTS)
     if end == "succeed":
         scene.kubelet.succeed(worker(0), worker(1))
         scene.status_in("Succeeded")
@@ -46,6 +47,23 @@ def test_nothing_is_left_of_jobs_deleted_while_their_pods_are_created(scene: Sce
         scene.delete(names.PLURAL, job)
 
     nothing_is_left(scene)
+
+
+def test_nothing_is_left_of_a_namespace(scene: Scene, operator: Operator) -> None:
+    """Its pods may go before its jobs: the job then starts again where nothing may be created any more."""
+    scene.start(replicas=4)
+    here = f"/api/v1/namespaces/{scene.namespace}"
+
+    answer = scene.client.request("DELETE", here)
+    assert answer.accepted, answer.message
+
+    def namespace() -> tuple[int, list[str]]:
+        scene.kubelet.finish_deletions()
+        return scene.client.request("GET", here).code, list(scene.all_of("pods"))
+
+    eventually("the namespace is gone", namespace, lambda now: now[0] == 404, within=GARBAGE_COLLECTION_SECONDS)
+    assert operator.is_alive
+    assert scene.audit.writes(scene.namespace)["POST pods"] <= 4 + 4, "tried again once, if at all"
 
 
 def test_a_job_of_the_same_name_gets_pods_of_its_own(scene: Scene) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.api.fake_kubelet import FakeKubelet, waiting
 from tests.api.operator.polling import stays
-from tests.api.operator.scene import JOB, Scene, condition, worker
+from tests.api.operator.scene import JOB, NO_RESTARTS, Counters, Scene, condition, counters, worker
 
 pytestmark = pytest.mark.api
 
@@ -52,18 +52,28 @@ def test_last_failure(scene: Scene, happens: Callable[[FakeKubelet, str], None],
     scene.start()
 
     happens(scene.kubelet, worker(1))
-    failed = scene.status_in("Failed", expected["reason"])
+    told = scene.status_in("Restarting", expected["reason"])["lastFailure"]
 
-    told = failed["lastFailure"]
     assert {key: told.get(key) for key in expected} == expected
     assert (told["role"], told["index"], told["rank"], told["attempt"]) == ("worker", 1, 1, 0)
-    assert (told["pod"], told["node"], told["action"]) == (worker(1), scene.kubelet.node, "FailJob")
+    assert (told["pod"], told["node"]) == (worker(1), scene.kubelet.node)
+    assert told["action"] == ("RestartJobAndIgnore" if told["class"] == "Disruption" else "RestartJob")
+
+
+def test_the_end_of_a_job_that_may_not_be_restarted(scene: Scene) -> None:
+    scene.start(NO_RESTARTS)
+
+    scene.kubelet.fail(worker(1), 3)
+    failed = scene.status_in("Failed", "NonZeroExit")
+
+    assert failed["lastFailure"]["action"] == "FailJob"
     assert (condition(failed, "Failed"), condition(failed, "Running")) == ("True", "False")
     assert "completionTime" in failed
+    assert counters(failed) == Counters()
 
 
 def test_survivors_are_deleted_and_the_failed_pod_is_kept(scene: Scene) -> None:
-    pods = scene.start(replicas=4)
+    pods = scene.start(NO_RESTARTS, replicas=4)
 
     scene.kubelet.fail(worker(2), 1, "boom")
     scene.status_in("Failed")
@@ -74,7 +84,7 @@ def test_survivors_are_deleted_and_the_failed_pod_is_kept(scene: Scene) -> None:
 
 
 def test_the_cause_is_told_although_its_victim_ended_first(scene: Scene) -> None:
-    scene.start()
+    scene.start(NO_RESTARTS)
     now = datetime.now(UTC)
 
     scene.kubelet.fail(worker(0), 1, LOST_PEER, at=now)
@@ -86,7 +96,7 @@ def test_the_cause_is_told_although_its_victim_ended_first(scene: Scene) -> None
 
 
 def test_a_lost_peer_is_the_cause_where_nothing_else_ends(scene: Scene) -> None:
-    scene.start()
+    scene.start(NO_RESTARTS)
 
     scene.kubelet.fail(worker(0), 1, LOST_PEER)
     told = scene.status_in("Failed", within=10)["lastFailure"]
@@ -95,7 +105,7 @@ def test_a_lost_peer_is_the_cause_where_nothing_else_ends(scene: Scene) -> None:
 
 
 def test_a_worker_that_fails_before_the_others_started(scene: Scene) -> None:
-    scene.submit()
+    scene.submit(NO_RESTARTS)
     scene.pods_are(worker(0), worker(1))
     scene.kubelet.report(worker(0), {"trainer": waiting("ContainerCreating")})
 
@@ -107,30 +117,9 @@ def test_a_worker_that_fails_before_the_others_started(scene: Scene) -> None:
     scene.pods_are(worker(1))
 
 
-def test_a_pod_deleted_by_hand_fails_the_running_job(scene: Scene) -> None:
-    scene.start()
-
-    scene.delete("pods", worker(1))
-    failed = scene.status_in("Failed", "PodDeleted")
-
-    assert failed["lastFailure"]["pod"] == worker(1)
-    assert failed["lastFailure"]["class"] == "Disruption"
-    scene.pods_are()
-
-
-def test_a_pod_that_vanishes_fails_the_running_job(scene: Scene) -> None:
-    scene.start()
-
-    scene.client.request("DELETE", scene.path("pods", worker(0)), {"gracePeriodSeconds": 0})
-    failed = scene.status_in("Failed", "PodDeleted")
-
-    assert failed["lastFailure"]["pod"] == worker(0)
-    scene.pods_are()
-
-
 @pytest.mark.parametrize("end", ["Succeeded", "Failed"])
 def test_a_finished_job_stays_finished_when_its_children_are_deleted(scene: Scene, end: str) -> None:
-    scene.start({"spec.cleanupPolicy": "None"})
+    scene.start({**NO_RESTARTS, "spec.cleanupPolicy": "None"})
     if end == "Succeeded":
         scene.kubelet.succeed(worker(0), worker(1))
     else:

@@ -72,8 +72,9 @@ Happening = Callable[[Scene], object]
 
 MEANWHILE: dict[str, tuple[Happening, str, str]] = {
     "all workers succeed": (lambda scene: scene.kubelet.succeed(worker(0), worker(1)), "Succeeded", "Succeeded"),
-    "a worker fails": (lambda scene: scene.kubelet.fail(worker(1), 3, "boom"), "Failed", "NonZeroExit"),
-    "a pod is deleted": (lambda scene: scene.delete("pods", worker(0)), "Failed", "PodDeleted"),
+    "a worker fails": (lambda scene: scene.kubelet.fail(worker(1), 3, "boom"), "Restarting", "NonZeroExit"),
+    "a pod is deleted": (lambda scene: scene.delete("pods", worker(0)), "Restarting", "PodDeleted"),
+    "the job is suspended": (lambda scene: scene.change({"suspend": True}), "Suspended", "JobSuspended"),
 }
 
 

@@ -1,6 +1,7 @@
 """What keeps the operator from creating a job's children: told in the status, never forced, and healed by itself."""
 
 from collections.abc import Iterator
+from datetime import timedelta
 
 import pytest
 import yaml
@@ -8,13 +9,15 @@ import yaml
 from tests.api.client import Client, Object
 from tests.api.operator.polling import eventually, stays
 from tests.api.operator.process import Operator
-from tests.api.operator.scene import JOB, Scene, worker
+from tests.api.operator.scene import JOB, Counters, Scene, counters, worker, workers
 from tests.api.resource import REPOSITORY
 
 pytestmark = pytest.mark.api
 
 RETRY_SECONDS = 30
 """A refused write is tried again after ten seconds, later after more."""
+LONGEST_FIRST_BACKOFF = 15
+"""Seconds: 10, spread by up to half."""
 
 SERVICE = f"{JOB}-workers"
 FOREIGN: dict[str, tuple[str, str, Object]] = {
@@ -47,20 +50,59 @@ def test_a_name_that_somebody_else_holds(scene: Scene, kind: str, name: str, man
     assert foreign["metadata"]["uid"] not in pods.values()
 
 
-def test_a_quota_that_is_too_small(scene: Scene) -> None:
-    scene.create("resourcequotas", {"metadata": {"name": "few"}, "spec": {"hard": {"pods": "1"}}})
+def set_quota(scene: Scene, pods: int) -> None:
+    """Allow so many pods in the namespace, from now on."""
+    if "few" in scene.all_of("resourcequotas"):
+        scene.patch("resourcequotas", "few", {"spec": {"hard": {"pods": str(pods)}}})
+    else:
+        scene.create("resourcequotas", {"metadata": {"name": "few"}, "spec": {"hard": {"pods": str(pods)}}})
     eventually(
-        "the quota is enforced", lambda: scene.read("resourcequotas", "few"), lambda quota: quota["status"].get("used")
+        "the quota is enforced",
+        lambda: scene.read("resourcequotas", "few")["status"],
+        lambda status: status.get("hard") == {"pods": str(pods)} and "used" in status,
     )
+
+
+def test_a_quota_for_no_pod_at_all(scene: Scene) -> None:
+    set_quota(scene, 0)
 
     scene.submit()
     status = scene.status_in("Pending", "QuotaExceeded")
-    scene.patch("resourcequotas", "few", {"spec": {"hard": {"pods": "2"}}})
-    pods = scene.pods_are(worker(0), worker(1), within=RETRY_SECONDS)
+    set_quota(scene, 2)
+    pods = scene.pods_are(*workers(2), within=RETRY_SECONDS)
     scene.kubelet.run(*pods)
-    scene.status_in("Running", within=RETRY_SECONDS)
+    running = scene.status_in("Running", within=RETRY_SECONDS)
 
     assert "exceeded quota: few" in status["conditions"][0]["message"]
+    assert counters(running) == Counters(), "there was nothing to give back"
+
+
+def test_half_a_gang_that_a_quota_lets_through_is_given_back(scene: Scene) -> None:
+    set_quota(scene, 1)
+
+    scene.submit()
+    given_back = scene.status_of_attempt(1)
+    scene.pods_are()
+    set_quota(scene, 2)
+    scene.let_pass(timedelta(seconds=LONGEST_FIRST_BACKOFF))
+    running = scene.attempt_runs(1)
+
+    assert (given_back["phase"], given_back["reason"]) == ("Pending", "QuotaExceeded")
+    assert "exceeded quota: few" in given_back["conditions"][0]["message"]
+    assert given_back["backoffSeconds"] in range(10, LONGEST_FIRST_BACKOFF + 1)
+    assert counters(given_back) == counters(running) == Counters(attempt=1), "neither a failure nor a disruption"
+
+
+def test_a_restart_under_a_quota_without_room_to_spare(scene: Scene) -> None:
+    """The old gang still counts while it ends: that is no reason to give the new one back."""
+    set_quota(scene, 2)
+    scene.start()
+
+    scene.kubelet.fail(worker(0), 3)
+    scene.status_in("Pending", "QuotaExceeded")
+    running = scene.attempt_runs(1, kept=[worker(0)])
+
+    assert counters(running) == Counters(attempt=1, restarts=1, since_progress=1)
 
 
 def test_a_template_that_the_api_server_refuses(scene: Scene) -> None:

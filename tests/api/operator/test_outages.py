@@ -15,7 +15,7 @@ from tests.api.operator.auditing_proxy import Audit
 from tests.api.operator.conftest import a_scene, assert_no_traceback
 from tests.api.operator.polling import eventually, stays
 from tests.api.operator.process import Operator
-from tests.api.operator.scene import Scene, worker
+from tests.api.operator.scene import NO_RESTARTS, Scene, worker
 from tests.api.resource import REPOSITORY
 from tests.cluster import bed, processes, state
 from tests.cluster.pytest_fixtures import OTHER_CLUSTER, temporary_bed
@@ -97,7 +97,7 @@ def test_an_api_server_that_hangs_while_pods_are_created(own: Own, scene: Scene)
 
 
 def test_an_api_server_that_ends_and_comes_back(own: Own, scene: Scene) -> None:
-    pods = scene.start()
+    pods = scene.start(NO_RESTARTS)
     with ended(own.bed):
         stays("health", lambda: health(own.operator), seconds=5)
     eventually("the API server answers", lambda: own.client.request("GET", "/readyz").code, lambda code: code == 200)
