@@ -44,6 +44,9 @@ class JobBuilder:
     def uid(self, uid: str) -> Self:
         return self._metadata(uid=uid)
 
+    def namespace(self, namespace: str) -> Self:
+        return self._metadata(namespace=namespace)
+
     def generation(self, generation: int) -> Self:
         return self._metadata(generation=generation)
 

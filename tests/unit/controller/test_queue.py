@@ -174,25 +174,32 @@ async def test_a_failed_key_delays_no_other() -> None:
     assert now() - begin < 1
 
 
-@pytest.mark.parametrize(("cure", "seconds"), [(False, 60), (True, 0)], ids=["any change waits", "a cure does not"])
-async def test_a_change_of_a_backed_off_key(cure: bool, seconds: float) -> None:
+NEWS: dict[str, tuple[dict[str, bool], float]] = {
+    "any change waits": ({}, 60),
+    "a cure does not": ({"despite_backoff": True}, 0),
+    "urgent news do not": ({"urgent": True}, 0),
+}
+
+
+@pytest.mark.parametrize(("how", "seconds"), NEWS.values(), ids=NEWS.keys())
+async def test_a_change_of_a_backed_off_key(how: dict[str, bool], seconds: float) -> None:
     queue = WorkQueue()
     queue.add(A)
     begin = now()
     queue.failed(await queue.get(), at_least=60)
-    queue.add(A, despite_backoff=cure)
+    queue.add(A, **how)
 
     assert await queue.get() == A
     assert now() - begin == pytest.approx(seconds, abs=0.1)
 
 
-@pytest.mark.parametrize(("cure", "seconds"), [(False, 60), (True, 0)], ids=["any change waits", "a cure does not"])
-async def test_a_change_during_a_look_that_fails(cure: bool, seconds: float) -> None:
+@pytest.mark.parametrize(("how", "seconds"), NEWS.values(), ids=NEWS.keys())
+async def test_a_change_during_a_look_that_fails(how: dict[str, bool], seconds: float) -> None:
     queue = WorkQueue()
     queue.add(A)
     begin = now()
     key = await queue.get()
-    queue.add(A, despite_backoff=cure)
+    queue.add(A, **how)
     queue.failed(key, at_least=60)
 
     assert await queue.get() == A

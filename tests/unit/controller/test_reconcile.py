@@ -239,7 +239,7 @@ async def test_a_success_is_remembered_when_its_pod_is_removed_before_it_was_tol
     await desk.look(TWO)
     desk.has(FIRST.version(2).succeeded())
     assert (await desk.look()).again_after is not None, "a count is told later"
-    desk.reconciler.remember_success(FIRST.succeeded().build())
+    desk.reconciler.remember(FIRST.succeeded().build())
     desk.children.pods.forget(str(FIRST.metadata["uid"]))
     desk.has(SECOND.version(2).succeeded())
     desk.server.seen.clear()
@@ -251,27 +251,82 @@ async def test_a_success_is_remembered_when_its_pod_is_removed_before_it_was_tol
     assert status_in(desk).roles[0].succeeded == 2
 
 
-async def test_half_a_gang_that_the_quota_refuses_goes_at_once(desk: Desk) -> None:
+async def test_half_a_gang_that_the_quota_refuses_again_is_given_back(desk: Desk) -> None:
     desk.children.services.write_through(orjson.dumps({"metadata": service_of(TWO)}))
     desk.has(FIRST.running())
     quota = refusal(403, "Forbidden", "exceeded quota: gpus")
-    desk.server.will(
-        listed(FIRST.running()),
-        SERVICES_LISTED,
-        patched(TWO),
-        quota,
-        patched(TWO, 3),
-        json({"kind": "Status"}),
-        created,
-    )
-    outcome = await desk.look(TWO)
+    desk.server.will(listed(FIRST.running()), SERVICES_LISTED, patched(TWO), quota, patched(TWO, 3), created)
+    assert (await desk.look(TWO)).error is not None
+    assert status_in(desk).reason == Reason.QUOTA_EXCEEDED
+    desk.server.seen.clear()
 
-    assert outcome.error is not None
-    assert desk.sent == [*LISTS, "PATCH status", "POST pods", "PATCH status", "DELETE digits-worker-0", "POST events"]
+    told = TWO.status(status_in(desk))
+    live = told.raw()
+    live["metadata"]["resourceVersion"] = "3"
+    answers = (listed(FIRST.running()), SERVICES_LISTED, json(live), quota)
+    desk.server.will(*answers, patched(told, 4), json({"kind": "Status"}), created)
+    assert (await desk.look()).error is not None
+
+    assert desk.sent == [*LISTS, "GET digits", "POST pods", "PATCH status", "DELETE digits-worker-0", "POST events"]
     status = status_in(desk)
     assert (status.attempt, status.reason, status.restarts) == (1, Reason.QUOTA_EXCEEDED, 0)
     assert (await desk.look()).error is None
     assert desk.sent == [], "the backoff"
+
+
+async def test_where_writes_were_refused_one_is_tried_before_all(desk: Desk) -> None:
+    many = JOB.replicas(9).begun()
+    desk.children.services.write_through(orjson.dumps({"metadata": service_of(many)}))
+    quota = refusal(403, "Forbidden", "exceeded quota: gpus")
+    desk.server.will(listed(), SERVICES_LISTED, patched(many), *[quota] * 9, patched(many, 3), created)
+    await desk.look(many)
+    assert desk.sent.count("POST pods") == 9
+    live = many.status(status_in(desk)).raw()
+    live["metadata"]["resourceVersion"] = "3"
+
+    desk.server.will(listed(), SERVICES_LISTED, json(live), quota, patched(many, 4))
+    await desk.look()
+
+    assert desk.sent.count("POST pods") == 1
+
+
+async def test_after_a_lost_race_the_job_is_read(desk: Desk) -> None:
+    """Word of the change may be lost as well."""
+    desk.server.will(refusal(409, "Conflict"))
+    await desk.look(JOB)
+    desk.server.seen.clear()
+    desk.server.will(
+        json(JOB.spec(suspend=True).raw() | {"metadata": JOB.raw()["metadata"] | {"resourceVersion": "7"}})
+    )
+    desk.server.will(patched(JOB, 8), created)
+
+    assert (await desk.look()).error is None
+    assert desk.sent == ["GET digits", "PATCH status", "POST events"]
+    assert status_in(desk).phase is Phase.SUSPENDED
+
+
+async def test_a_pod_that_had_started_and_is_gone_is_not_made_again_alone(desk: Desk) -> None:
+    """Its peers may be waiting for it in a collective."""
+    desk.children.services.write_through(orjson.dumps({"metadata": service_of(TWO)}))
+    desk.has(SECOND)
+    desk.store.put(TWO.raw())
+    desk.reconciler.remember(FIRST.running().build())
+    desk.server.will(listed(SECOND), SERVICES_LISTED, patched(TWO), json({"kind": "Status"}), created, created, created)
+
+    assert (await desk.look()).error is None
+    assert desk.sent[2:] == ["PATCH status", "DELETE digits-worker-1", "POST pods", "POST pods", "POST events"]
+    assert status_in(desk).disruptions == 1
+
+
+async def test_a_pod_that_had_not_started_and_is_gone_is_made_again(desk: Desk) -> None:
+    desk.children.services.write_through(orjson.dumps({"metadata": service_of(TWO)}))
+    desk.has(SECOND)
+    desk.store.put(TWO.raw())
+    desk.reconciler.remember(FIRST.waiting("ContainerCreating").build())
+    desk.server.will(listed(SECOND), SERVICES_LISTED, patched(TWO), created)
+
+    assert (await desk.look()).error is None
+    assert desk.sent[2:] == ["PATCH status", "POST pods"]
 
 
 FOUND: dict[str, tuple[JobBuilder, list[str]]] = {

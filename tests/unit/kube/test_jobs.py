@@ -36,13 +36,18 @@ async def test_a_refusal_is_no_answer_to_whether_it_is_served(server: ScriptedSe
         await jobs.is_served(client)
 
 
-async def test_uids_of_all_pages(server: ScriptedServer, client: Client) -> None:
-    def page(uid: str, more: str = "") -> Answer:
-        return json({"metadata": {"continue": more}, "items": [{"metadata": {"name": uid, "uid": uid}}]})
+async def test_versions_of_all_pages(server: ScriptedServer, client: Client) -> None:
+    def page(uid: str, version: str, more: str = "") -> Answer:
+        return json(
+            {
+                "metadata": {"continue": more},
+                "items": [{"metadata": {"name": uid, "uid": uid, "resourceVersion": version}}],
+            }
+        )
 
-    server.will(page("a", "next"), page("b"))
+    server.will(page("a", "1", "next"), page("b", "2"))
 
-    assert await jobs.list_uids(client) == {"a", "b"}
+    assert await jobs.list_versions(client) == {"a": "1", "b": "2"}
     assert [seen.query.get("continue") for seen in server.seen] == [None, "next"]
     assert "PartialObjectMetadataList" in server.seen[0].headers["Accept"]
 

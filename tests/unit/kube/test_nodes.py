@@ -10,6 +10,7 @@ import pytest
 
 from dtj.kube.client import Client
 from dtj.kube.nodes import Nodes
+from dtj.lifecycle.node_loss import SECONDS_FOR_MANY
 from tests.unit.kube.scripted_server import Answer, ScriptedServer, json, silence, stream
 
 EXPIRED = orjson.dumps({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}}) + b"\n"
@@ -27,8 +28,8 @@ def node(name: str, version: int, ready: str | None, *, uid: str = "", message: 
     return {"kind": "Node", "metadata": metadata, "spec": {}, "status": {"conditions": conditions}}
 
 
-OTHERS = [node(name, 1, HEALTHY) for name in ("w", "x", "y", "z")]
-"""Enough healthy nodes that a lost one is believed to be lost."""
+OTHERS = [node(f"other-{number:02}", 1, HEALTHY) for number in range(30)]
+"""Enough healthy nodes that a silent one counts as lost after a moment."""
 
 
 def listed(*nodes: dict[str, Any], version: int = 5) -> Answer:
@@ -50,8 +51,8 @@ class Followed:
         self.told: list[str] = []
         self.nodes = Nodes(client, self._tell)
 
-    def _tell(self, name: str) -> None:
-        self.told.append(f"{name} {'lost' if name in self.nodes.lost() else 'not lost'}")
+    def _tell(self, names: frozenset[str]) -> None:
+        self.told += [f"{name} {'lost' if name in self.nodes.lost() else 'not lost'}" for name in sorted(names)]
 
     @property
     def lost(self) -> list[str]:
@@ -66,7 +67,7 @@ async def followed(client: Client, server: ScriptedServer, *answers: Answer) -> 
     try:
         async with asyncio.timeout(600):
             await server.used_up.wait()
-        await asyncio.sleep(1)
+        await asyncio.sleep(2)
         yield following
     finally:
         task.cancel()
@@ -100,15 +101,15 @@ HISTORIES: dict[str, tuple[str, list[bytes], list[str], list[str]]] = {
     "heartbeats": (HEALTHY, [modified("a", 6, HEALTHY), modified("a", 7, HEALTHY)], [], []),
     "it becomes lost": (HEALTHY, [modified("a", 6, LOST)], ["a"], ["a lost"]),
     "it stays lost": (LOST, [modified("a", 6, LOST), modified("a", 7, LOST, "since noon")], ["a"], ["a lost"]),
-    "it is heard of again": (LOST, [modified("a", 6, HEALTHY)], [], ["a lost", "a not lost"]),
-    "it is heard of again, but not ready": (LOST, [modified("a", 6, BROKEN)], [], ["a lost", "a not lost"]),
+    "it is heard of again soon": (LOST, [modified("a", 6, HEALTHY)], [], []),
+    "it is heard of again soon, but not ready": (LOST, [modified("a", 6, BROKEN)], [], []),
     "it comes and goes": (
         HEALTHY,
         [modified("a", 6, LOST), modified("a", 7, HEALTHY), modified("a", 8, LOST)],
         ["a"],
-        ["a lost", "a not lost", "a lost"],
+        ["a lost"],
     ),
-    "it is deleted while lost": (LOST, [deleted("a", 6)], [], ["a lost", "a not lost"]),
+    "it is deleted while silent": (LOST, [deleted("a", 6)], [], []),
     "it is deleted while healthy": (HEALTHY, [deleted("a", 6)], [], []),
     "another one is lost too": (LOST, [modified("b", 6, LOST)], ["a", "b"], ["a lost", "b lost"]),
 }
@@ -124,7 +125,7 @@ async def test_the_life_of_a_node(
 
 
 MADE_ANEW: dict[str, tuple[str, str, list[str], list[str]]] = {
-    "the lost one is replaced by a healthy one": (LOST, HEALTHY, [], ["a lost", "a not lost"]),
+    "the lost one is replaced by a healthy one": (LOST, HEALTHY, [], []),
     "the healthy one is replaced by a lost one": (HEALTHY, LOST, ["a"], ["a lost"]),
     "the lost one is replaced by a lost one": (LOST, LOST, ["a"], ["a lost"]),
 }
@@ -146,7 +147,24 @@ async def test_a_node_that_was_deleted_while_the_watch_was_broken_is_told(
     answers = (listed(node("a", 1, LOST)), stream([EXPIRED]), listed(version=8))
     async with followed(client, server, *answers) as following:
         assert following.lost == []
-        assert following.told == ["a lost", "a not lost"]
+        assert following.told == []
+
+
+@pytest.mark.parametrize("after", [HEALTHY, BROKEN, None], ids=["heard of again", "not ready", "deleted"])
+async def test_a_lost_node_that_is_lost_no_more(server: ScriptedServer, client: Client, after: str | None) -> None:
+    following = Followed(client)
+    reflector = following.nodes.reflector
+    for each in (*OTHERS, node("a", 5, LOST)):
+        reflector.write_through(orjson.dumps(each))
+    await asyncio.sleep(2)
+    assert following.lost == ["a"]
+    if after is None:
+        reflector.forget("uid-of-a")
+    else:
+        reflector.write_through(orjson.dumps(node("a", 6, after)))
+
+    assert following.lost == []
+    assert following.told == ["a lost", "a not lost"]
 
 
 async def test_the_condition_of_a_lost_node_is_the_newest(server: ScriptedServer, client: Client) -> None:
@@ -156,38 +174,57 @@ async def test_the_condition_of_a_lost_node_is_the_newest(server: ScriptedServer
         assert (condition.type, condition.message) == ("Ready", "Kubelet stopped posting node status.")
 
 
-async def test_a_view_stays_as_it_is_and_is_not_made_anew_for_heartbeats(
-    server: ScriptedServer, client: Client
-) -> None:
+async def test_a_view_stays_as_it_is(server: ScriptedServer, client: Client) -> None:
     following = Followed(client)
     reflector = following.nodes.reflector
     for other in OTHERS:
         reflector.write_through(orjson.dumps(other))
     reflector.write_through(orjson.dumps(node("a", 1, LOST)))
+    await asyncio.sleep(2)
     view = following.nodes.lost()
 
     reflector.write_through(orjson.dumps(node("a", 2, LOST)))
     reflector.write_through(orjson.dumps(node("b", 2, HEALTHY)))
-    assert following.nodes.lost() is view
-
-    reflector.write_through(orjson.dumps(node("b", 3, LOST)))
+    reflector.write_through(orjson.dumps(node("b", 3, HEALTHY)))
+    reflector.write_through(orjson.dumps(node("b", 4, LOST)))
+    await asyncio.sleep(2)
     assert (sorted(view), following.lost) == (["a"], ["a", "b"])
 
     view = following.nodes.lost()
-    reflector.write_through(orjson.dumps(node("a", 4, HEALTHY)))
+    reflector.write_through(orjson.dumps(node("a", 5, HEALTHY)))
     assert (sorted(view), following.lost) == (["a", "b"], ["b"])
 
 
-async def test_when_most_nodes_fall_silent_none_of_them_counts_as_lost(server: ScriptedServer, client: Client) -> None:
+async def test_when_most_nodes_fall_silent_one_after_another_none_of_them_counts_as_lost(
+    server: ScriptedServer, client: Client
+) -> None:
     names = [other["metadata"]["name"] for other in OTHERS]
-    silence_falls = [modified(name, 6 + number, LOST) for number, name in enumerate(names[:3])]
-    one_returns = [modified("w", 9, HEALTHY)]
-    async with followed(client, server, listed(node("a", 1, HEALTHY)), stream(silence_falls)) as following:
-        assert following.lost == []
-        assert sorted(following.told[:2]) == ["w lost", "x lost"]
-        assert sorted(following.told[2:]) == ["w not lost", "x not lost"]
-    async with followed(
-        client, server, listed(node("a", 1, HEALTHY)), stream([*silence_falls, *one_returns])
-    ) as following:
-        assert following.lost == ["x", "y"]
-        assert sorted(following.told[4:]) == ["x lost", "y lost"]
+    following = Followed(client)
+    for other in OTHERS:
+        following.nodes.reflector.write_through(orjson.dumps(other))
+    for number, name in enumerate(names):
+        following.nodes.reflector.write_through(orjson.dumps(node(name, 10 + number, LOST)))
+        await asyncio.sleep(0.3)
+    await asyncio.sleep(60)
+    assert following.lost == []
+    told_lost = {name for name in names if f"{name} lost" in following.told}
+    assert len(told_lost) <= 3, "a tenth may be taken for lost before the others fall silent"
+
+    for number, name in enumerate(names[4:]):
+        following.nodes.reflector.write_through(orjson.dumps(node(name, 100 + number, HEALTHY)))
+    await asyncio.sleep(60)
+    assert following.lost == names[:4], "the others are heard of again, and these are not"
+
+
+async def test_when_many_nodes_are_silent_it_takes_a_while_to_believe_it(
+    server: ScriptedServer, client: Client
+) -> None:
+    following = Followed(client)
+    for other in OTHERS[:1]:
+        following.nodes.reflector.write_through(orjson.dumps(other))
+    following.nodes.reflector.write_through(orjson.dumps(node("a", 1, LOST)))
+    await asyncio.sleep(SECONDS_FOR_MANY - 1)
+    assert following.lost == []
+    await asyncio.sleep(2)
+    assert following.lost == ["a"]
+    assert following.told == ["a lost"]

@@ -175,5 +175,11 @@ def test_a_finished_job_is_deleted_in_time(job: JobBuilder) -> None:
     assert decided(ended(job, 100))[1] == Decision(writes=(DeleteJob("digits", JOB_UID, "1"),))
 
 
+def test_the_end_itself_says_when_to_look_again() -> None:
+    done = (worker(0).succeeded(), worker(1).succeeded())
+
+    assert decided(RUNNING.spec(ttlSecondsAfterFinished=60), *done)[1].requeue_after == after(60)
+
+
 def test_a_job_without_that_wish_stays() -> None:
     assert decided(COMPLETE)[1] == Decision()

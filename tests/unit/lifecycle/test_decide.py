@@ -6,6 +6,7 @@ from dtj.api.reasons import Reason
 from dtj.api.status import Phase, RoleStatus
 from dtj.lifecycle.decision import NOTHING, DeletePod
 from dtj.lifecycle.failure import SETTLING
+from dtj.lifecycle.observe import observe
 from dtj.lifecycle.obstacles import Obstacle
 from tests.builders import JobBuilder, PodBuilder, a_job, a_pod, ago
 from tests.unit.lifecycle.decided import BEGUN, COMPLETE, FAILED, NEW, RUNNING, decided, in_order, seen, text, worker
@@ -296,6 +297,27 @@ def test_a_success_of_another_role_counts_even_after_its_pod_was_removed() -> No
     server_done = seen(seen(job, running, a_pod(role="server").running()), running, a_pod(role="server").succeeded())
 
     assert decided(server_done, running)[1].writes == ()
+
+
+def test_a_success_of_any_role_counts_however_often_the_operator_starts_anew() -> None:
+    """Its pod was removed after the status had told of it; the next success is seen by another process."""
+    job = a_job().framework("Custom").role("actor", 2).spec(successPolicy={"roles": ["actor"]}).begun()
+    running = worker(0).running()
+    actors = [a_pod(job.build(), index, role="actor") for index in range(2)]
+    job = seen(job, running, *(actor.running() for actor in actors))
+    job = seen(job, running, actors[0].succeeded(), actors[1].running())
+    job = seen(job, running, actors[1].running())
+
+    assert text(job, running, actors[1].succeeded())[0].startswith("status: Succeeded")
+
+
+def test_what_is_filled_is_found_out_once_for_all_slots() -> None:
+    """Else a look at a gang of thousands takes seconds, in which no other job is looked at."""
+    built = a_job().replicas(2).begun().build()
+    observed = observe(built, [worker(0).build()], None, None)
+
+    assert observed.filled is observed.filled
+    assert observed.current is observed.current
 
 
 CLEANUP: dict[str, tuple[JobBuilder, str, list[str]]] = {

@@ -14,7 +14,7 @@ from dtj.plan.topology import Slot
 from tests.builders import NOW, PodBuilder, a_job, a_pod, a_service
 from tests.unit.lifecycle.pods import any_pod
 
-JOB = a_job().replicas(3).begun(attempt=1).build()
+JOB = a_job().replicas(3).role("master").begun(attempt=1).build()
 POD = a_pod(JOB)
 SECOND = timedelta(seconds=1)
 
@@ -56,6 +56,9 @@ BUCKETS: dict[str, tuple[PodBuilder, Bucket]] = {
     "of an older attempt": (a_pod(JOB, attempt=0).running(), Bucket.OLDER),
     "of an older attempt, failed": (a_pod(JOB, attempt=0).failed(), Bucket.OLDER),
     "of an attempt that this process has not heard of": (a_pod(JOB, attempt=2).running(), Bucket.NEWER),
+    "of no slot": (a_pod(JOB, 3).running(), Bucket.OLDER),
+    "of no role of the job": (a_pod(JOB, role="chief").running(), Bucket.OLDER),
+    "of no slot, but of a later attempt: the view of the job is old": (a_pod(JOB, 3, attempt=2), Bucket.NEWER),
     "its attempt was tampered with": (POD.labelled(ATTEMPT="one").running(), Bucket.OLDER),
 }
 
@@ -90,6 +93,13 @@ def test_slots_are_filled_by_pods_of_this_attempt_in_whatever_state() -> None:
     pods = (POD.failed(), a_pod(JOB, 1).being_deleted(), a_pod(JOB, 2, attempt=0).running())
 
     assert seen(*pods).filled == {Slot(names.WORKER_ROLE, 0), Slot(names.WORKER_ROLE, 1)}
+
+
+def test_a_pod_of_another_namespace_is_none_of_the_job() -> None:
+    """Whoever knows the job's UID may name it as the owner of a pod of theirs."""
+    foreign = a_pod(a_job().replicas(3).begun(attempt=1).namespace("elsewhere").build()).failed()
+
+    assert not any(seen(foreign).pods.values())
 
 
 def test_counts_of_one_role() -> None:

@@ -19,8 +19,8 @@ from tests.unit.lifecycle.decided import decided, in_order, seen, text, worker
 
 JOB = a_job().replicas(2).begun()
 RUNNING = seen(JOB, worker(0).running(), worker(1).running())
-LOST = {NODE: NodeCondition("Ready", "Unknown", "Kubelet stopped posting node status.", ago(5))}
-QUOTA = Obstacle(Reason.QUOTA_EXCEEDED, "exceeded quota: gpus", 1)
+LOST = {NODE: NodeCondition("Ready", "Unknown", "Kubelet stopped posting node status.", None, ago(5))}
+QUOTA = Obstacle(Reason.QUOTA_EXCEEDED, "exceeded quota: gpus", 1, alone=True, lasts=True)
 DELETE = tuple(f"delete pod digits-worker-{index} (uid uid-of-digits-worker-{index})" for index in range(2))
 CREATE = ("create pod digits-worker-0-r1", "create pod digits-worker-1-r1")
 
@@ -412,9 +412,9 @@ def test_half_a_gang_over_quota_is_given_back() -> None:
     ]
 
 
-def test_nothing_is_given_back_where_the_quota_was_held_by_what_was_going_anyway() -> None:
-    amid = replace(QUOTA, amid_older_pods=True)
-    _, decision = decided(JOB, worker(0), obstacle=amid)
+def test_nothing_is_given_back_at_the_first_refusal() -> None:
+    """What held the quota may have been going already."""
+    _, decision = decided(JOB, worker(0), obstacle=replace(QUOTA, lasts=False))
 
     assert status_of(decision).attempt == 0
     assert in_order(decision)[-1] == "create pod digits-worker-1"
@@ -431,6 +431,34 @@ def test_gangs_that_were_given_back_do_not_meet_again() -> None:
     }
 
     assert len(waits) > 3
+
+
+def test_a_whole_gang_of_which_somebody_was_removed_is_never_given_back() -> None:
+    """The Service was deleted, and a quota refuses another one."""
+    three = seen(a_job().replicas(3))
+    three = seen(three, *(worker(index).running() for index in range(3)))
+    three = seen(three, worker(0).succeeded(), worker(1).running(), worker(2).running())
+    _, decision = decided(three, worker(1).running(), worker(2).running(), service=False, obstacle=QUOTA)
+
+    assert decision.status is None or decision.status.attempt == 0
+
+
+def test_a_node_that_came_back_does_not_make_its_pods_end_the_programs_fault() -> None:
+    rule = {"action": "FailJob", "onExitCodes": {"operator": "In", "values": [137]}}
+    job = RUNNING.spec(failurePolicy={"rules": [rule]})
+    unknown = worker(1).failed(137, reason="ContainerStatusUnknown", at=None)
+    failure = failure_of(decided(job, worker(0).running(), unknown)[1])
+
+    assert (failure.failure_class, failure.reason) == (FailureClass.INFRASTRUCTURE, Reason.POD_FAILED)
+    assert failure.action is RuleAction.RESTART_JOB
+
+
+def test_a_lost_node_comes_before_those_who_missed_it() -> None:
+    """It was silent for a while before that was told."""
+    told = {NODE: NodeCondition("Ready", "Unknown", "", ago(60), ago(5))}
+    missed = worker(1).on("node-2").failed(1, lines="ValueError: no words of a lost peer", at=ago(50))
+
+    assert failure_of(decided(RUNNING, worker(0).running(), missed, lost_nodes=told)[1]).reason == Reason.NODE_LOST
 
 
 MASTER = a_job().replicas(2).role("master").spec(successPolicy={"roles": ["master"]}).begun()

@@ -151,6 +151,12 @@ def test_a_job_whose_attempt_is_from_before_its_hash_was_kept_is_left_alone() ->
     assert decided(old, worker(0).running(), worker(1).running())[1] == NOTHING
 
 
+def test_a_job_whose_hash_is_of_another_version_of_the_operator_is_left_alone() -> None:
+    other = RUNNING.status(status_of(RUNNING).model_copy(update={"gang_hash": "0:0123456789abcdef"}))
+
+    assert decided(other, worker(0).running(), worker(1).running())[1] == NOTHING
+
+
 MISTAKE = resumed().spec(processesPerReplica=2).container(command=["python"])
 
 
@@ -162,6 +168,16 @@ def test_a_job_that_is_resumed_with_a_mistake_stays_without_pods() -> None:
     assert status.has(ConditionType.SUSPENDED)
     assert decided(refused)[1] == NOTHING
     assert status_of(seen(resumed(refused).spec(processesPerReplica=1))).attempt == 1
+
+
+def test_a_spec_that_was_a_mistake_for_a_while_gets_another_attempt() -> None:
+    withdrawn = seen(MISTAKE.status(status_of(RUNNING)), worker(0).running(), worker(1).running())
+    status = status_of(withdrawn)
+    assert (status.ready, status.replicas, status.roles) == (None, 0, ())
+    assert decided(withdrawn)[1] == NOTHING
+
+    mended = status_of(seen(RUNNING.generation(4).status(status), worker(0).running().being_deleted()))
+    assert (mended.attempt, mended.disruptions, mended.reason) == (1, 0, Reason.SPEC_CHANGED)
 
 
 def test_nothing_runs_on_of_a_spec_that_was_changed_into_a_mistake() -> None:

@@ -177,7 +177,7 @@ class FailurePolicy(Value):
         description=(
             "What to do about particular failures; the first rule that matches decides. A failure that none matches "
             "restarts the job and counts against maxRestarts, unless it is a disruption (eviction, preemption, drain, "
-            "lost node, pod deleted by somebody)."
+            "lost node, pod deleted by somebody) or a start that waited for free capacity only."
         ),
         json_schema_extra=in_order(),
     )

@@ -81,7 +81,8 @@ class RoleStatus(ReadValue):
     replicas: PodCount = Field(default=0, description="Pods that should be there.")
     pending: PodCount = Field(default=0, description="Pods that wait for a node, an image or their start.")
     running: PodCount = Field(default=0, description="Pods whose trainer container runs.")
-    succeeded: PodCount = Field(default=0, description="Pods whose training ended well.")
+    succeeded: PodCount = Field(default=0, description="Pods whose training ended well, those removed since included.")
+    removed: PodCount = Field(default=0, description="How many of those that ended well were removed since.")
     failed: PodCount = Field(default=0, description="Pods whose training ended badly.")
 
 
@@ -128,7 +129,7 @@ class ProgressStatus(ReadValue):
 
 
 class LastFailure(ReadValue):
-    """The first thing that went wrong in the last attempt that failed; its other ends follow from it."""
+    """What ended the last attempt that failed, or keeps the pods of this one from starting for good."""
 
     attempt: Attempt = Field(description="The attempt that failed.")
     time: Time = Field(description="When it happened.")
@@ -200,7 +201,10 @@ class JobStatus(ReadValue):
     )
     disruptions: Count = Field(
         default=0,
-        description="Restarts for evictions, preemptions, drains and lost nodes; they never count against maxRestarts.",
+        description=(
+            "Restarts for evictions, preemptions, drains, lost nodes and pods that somebody deleted; they do not count "
+            "against maxRestarts."
+        ),
     )
     start_time: Time | None = Field(default=None, description="When the operator accepted the job, not suspended.")
     running_time: Time | None = Field(default=None, description="When all pods ran for the first time.")

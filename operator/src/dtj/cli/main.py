@@ -1,30 +1,11 @@
-"""``dtj``: run the operator, or see what it would do."""
-
-import asyncio
-import os
-import sys
-from pathlib import Path
-from typing import Any
+"""``dtj``: run the operator, see what it would do, or come from another one."""
 
 import click
-import uvloop
-import yaml
-from pydantic import ValidationError
 
 from dtj import __version__
-from dtj.api import names
-from dtj.api.job import DistributedTrainingJob
-from dtj.controller import logs, process
-from dtj.controller.runtime import Options
-from dtj.kube.client import DEFAULT_BURST, DEFAULT_RATE
-from dtj.kube.errors import ConfigurationError
-from dtj.plan.pods import pod_builder
-from dtj.plan.services import headless_service
-from dtj.plan.topology import topology_of
-from dtj.plan.validation import mistakes_in
-
-RENDERED_UID = "00000000-0000-0000-0000-000000000000"
-"""Stands in ``dtj render`` for the UID that the API server gives."""
+from dtj.cli.convert import convert
+from dtj.cli.operator import operator
+from dtj.cli.render import render
 
 
 @click.group()
@@ -33,84 +14,6 @@ def main() -> None:
     """Distributed training jobs on Kubernetes."""
 
 
-@main.group()
-def operator() -> None:
-    """The operator itself."""
-
-
-@operator.command()
-@click.option("--kubeconfig", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Outside a cluster.")
-@click.option(
-    "--health-port",
-    type=click.IntRange(1, 65535),
-    default=8080,
-    show_default=True,
-    help="Port of /healthz and /readyz.",
-)
-@click.option(
-    "--rate",
-    type=click.FloatRange(min=1),
-    default=DEFAULT_RATE,
-    show_default=True,
-    help="Requests per second to the API server.",
-)
-@click.option(
-    "--burst",
-    type=click.IntRange(min=1),
-    default=DEFAULT_BURST,
-    show_default=True,
-    help="Requests to the API server at once.",
-)
-@click.option("--verbose", is_flag=True, help="Log every decision.")
-def run(kubeconfig: Path | None, health_port: int, rate: float, burst: int, verbose: bool) -> None:
-    """Look after all DistributedTrainingJobs of the cluster until stopped."""
-    if kubeconfig is not None:
-        os.environ["KUBECONFIG"] = str(kubeconfig)
-    logs.configure(verbose=verbose)
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(process.run(Options(health_port, rate, burst), kubeconfig))
-    except ConfigurationError as error:
-        raise click.ClickException(str(error)) from error
-
-
-@main.command()
-@click.option(
-    "-f", "--filename", type=click.File("rb"), default="-", help="A job's manifest; standard input by default."
-)
-@click.option("-n", "--namespace", default="default", show_default=True, help="Where the manifest names none.")
-def render(filename: Any, namespace: str) -> None:  # noqa: ANN401 - click's file type
-    """Print the Service and the pods that the operator would create for a job.
-
-    Nothing is sent anywhere. All of a manifest is checked only by the API server: kubectl apply --dry-run=server.
-    """
-    job = _read_job(filename.read(), namespace)
-    topology = topology_of(job.spec)
-    build = pod_builder(job, topology, job.status.attempt)
-    manifests = [headless_service(job), *(build(slot) for slot in topology.slots)]
-    yaml.safe_dump_all(manifests, sys.stdout, sort_keys=False)
-
-
-def _read_job(content: bytes, namespace: str) -> DistributedTrainingJob:
-    try:
-        documents = [each for each in yaml.safe_load_all(content) if each is not None]
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise click.ClickException(f"not YAML: {error}") from error
-    found = [each for each in documents if isinstance(each, dict) and each.get("kind", names.KIND) == names.KIND]
-    if len(found) != 1:
-        raise click.ClickException(
-            f"expected one {names.KIND} with apiVersion, kind, metadata and spec; there are {len(found)}"
-        )
-    [raw] = found
-    metadata = raw.get("metadata") or {}
-    if not isinstance(metadata, dict) or not metadata.get("name"):
-        raise click.ClickException("metadata.name: a name is needed; pods are named after it")
-    raw["metadata"] = {"namespace": namespace, "uid": RENDERED_UID, **metadata}
-    try:
-        job = DistributedTrainingJob.model_validate(raw)
-    except ValidationError as error:
-        lines = (f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors())
-        raise click.ClickException("\n".join(lines)) from error
-    if mistakes := mistakes_in(job):
-        raise click.ClickException("\n".join(str(mistake) for mistake in mistakes))
-    return job
+main.add_command(operator)
+main.add_command(render)
+main.add_command(convert)

@@ -134,5 +134,6 @@ def _settings() -> kopf.OperatorSettings:
     settings.networking.request_timeout = REQUEST_TIMEOUT
     settings.watching.connect_timeout = CONNECT_TIMEOUT
     settings.watching.server_timeout = WATCH_SECONDS
+    settings.watching.client_timeout = WATCH_SECONDS + REQUEST_TIMEOUT  # for a server that forgets its own
     settings.watching.chunk_size = PAGE_SIZE
     return settings

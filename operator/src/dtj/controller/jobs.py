@@ -27,6 +27,10 @@ class JobStore:
     def get(self, uid: str) -> RawJob | None:
         return self._jobs.get(uid)
 
+    def version(self, uid: str) -> str | None:
+        raw = self._jobs.get(uid)
+        return raw["metadata"]["resourceVersion"] if raw is not None else None
+
     def all_keys(self) -> Iterator[Key]:
         return (key_of(raw) for raw in tuple(self._jobs.values()))
 

@@ -76,8 +76,10 @@ class WorkQueue:
     def add(self, key: Key, *, urgent: bool = False, despite_backoff: bool = False) -> None:
         """Something changed: look at the job as soon as possible.
 
-        A key that is backed off waits on, unless what changed may well be the cure (``despite_backoff``).
+        A key that is backed off waits on, unless what changed is ``urgent`` or may well be the cure
+        (``despite_backoff``).
         """
+        despite_backoff |= urgent
         entry = self._entries.setdefault(key, _Entry())
         if entry.in_work:
             entry.again = True

@@ -13,6 +13,7 @@ from dtj.api.job import DistributedTrainingJob
 from dtj.api.reasons import Reason
 from dtj.api.status import JobStatus, Phase
 from dtj.controller.jobs import JobStore
+from dtj.controller.memory import Memory
 from dtj.controller.queue import Key
 from dtj.kube import jobs
 from dtj.kube.children import Children
@@ -22,7 +23,7 @@ from dtj.kube.nodes import Nodes
 from dtj.lifecycle import status as status_of
 from dtj.lifecycle.children import Pod
 from dtj.lifecycle.decide import decide
-from dtj.lifecycle.decision import CreatePod, Decision, render
+from dtj.lifecycle.decision import CreatePod, Decision, DeletePod, render
 from dtj.lifecycle.observe import Bucket, Observed, observe, occupies_node
 from dtj.lifecycle.obstacles import Obstacle
 from dtj.lifecycle.status import COSMETIC_INTERVAL, Situation
@@ -46,20 +47,14 @@ class Confirmation(Enum):
 
 
 class Reconciler:
-    """Carries out decisions.
-
-    Keeps in memory only what may be forgotten: obstacles, the times of status writes, and pods that were removed after
-    their success before a status told of it.
-    """
+    """Carries out decisions, after a second look where a cache that is behind could mislead them."""
 
     def __init__(self, client: Client, store: JobStore, children: Children, nodes: Nodes) -> None:
         self._client = client
         self._store = store
         self._children = children
         self._nodes = nodes
-        self._obstacles: dict[str, Obstacle] = {}
-        self._removed_successes: dict[str, dict[str, Pod]] = {}
-        self._written_at: dict[str, float] = {}
+        self._memories: dict[str, Memory] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
         now = datetime.now(UTC)
@@ -73,8 +68,9 @@ class Reconciler:
                 job = DistributedTrainingJob.model_validate(raw)
             except ValidationError as error:
                 return await self._refuse(key, error, now)
-            decision = decide(job, self._observe(key, job), now)
-            needed = self._needed_confirmations(key, job, decision) - confirmed
+            observed = self._observe(key, job)
+            decision = decide(job, observed, now)
+            needed = self._needed_confirmations(key, job, observed, decision) - confirmed
             if not needed:
                 return await self._carry_out(key, job, decision, now)
             try:
@@ -85,20 +81,23 @@ class Reconciler:
             confirmed |= needed
 
     def _needed_confirmations(
-        self, key: Key, job: DistributedTrainingJob, decision: Decision
+        self, key: Key, job: DistributedTrainingJob, observed: Observed, decision: Decision
     ) -> frozenset[Confirmation]:
         """What a decision rests on that a cache which is behind would get wrong, as after a change of the process.
 
         A status is only written to the job that was looked at; writes without one have no such guard. At the end of a
         job they need none: it is final. No slot may be filled twice, so pods are created only where it is sure that no
-        earlier ones are left; before the first attempt there are none.
+        earlier ones are left: before the first attempt, and after one that this process began.
         """
         needed = set()
+        memory = self._memory(key.uid)
         creates = any(isinstance(write, CreatePod) for write in decision.writes)
-        if decision.rests_on_absence or (creates and job.status.start_time is not None):
+        surely_all = job.status.start_time is None or memory.committed == job.status.attempt
+        if decision.rests_on_absence or (creates and not surely_all):
             needed.add(Confirmation.PODS)
         guarded = decision.status is not None and not self._too_early(key, job.status, decision)
-        if decision.writes and not guarded and not status_of.is_finished(job.status):
+        unguarded = decision.writes and not guarded and not status_of.is_finished(job.status)
+        if unguarded or memory.distrusted or observed.pods[Bucket.NEWER]:
             needed.add(Confirmation.JOB)
         return frozenset(needed)
 
@@ -110,14 +109,22 @@ class Reconciler:
             live = await jobs.read_job(self._client, key.namespace, key.name, key.uid)
             if live is None:
                 self._store.drop(key.uid)
-            else:
+            elif self._store.get(key.uid) is not None:  # else it was deleted meanwhile
                 self._store.put(live)
+            self._memory(key.uid).distrusted = False
 
-    def remember_success(self, pod: Pod) -> None:
-        """Take in that a pod was removed after it had succeeded."""
+    def remember(self, pod: Pod) -> None:
+        """Take in that a pod is gone."""
         job_uid = pod.metadata.controller_uid or ""
         if self._store.get(job_uid) is not None:
-            self._removed_successes.setdefault(job_uid, {})[pod.name] = pod
+            self._memory(job_uid).remember(pod, datetime.now(UTC))
+
+    def distrust(self, key: Key) -> None:
+        """Read the job live before the next decision: it may have changed unseen."""
+        self._memory(key.uid).distrusted = True
+
+    def _memory(self, uid: str) -> Memory:
+        return self._memories.setdefault(uid, Memory())
 
     async def _carry_out(self, key: Key, job: DistributedTrainingJob, decision: Decision, now: datetime) -> Outcome:
         log.debug("job %s/%s: %s", key.namespace, key.name, render(decision))
@@ -140,12 +147,14 @@ class Reconciler:
 
     async def _apply(self, key: Key, decision: Decision) -> KubeError | None:
         """Carry out the writes; what refused one of them."""
+        memory = self._memory(key.uid)
+        refused_before = memory.obstacle(_time()) is not None
         try:
-            await self._children.apply(key.namespace, key.uid, decision.writes)
+            await self._children.apply(key.namespace, key.uid, decision.writes, carefully=refused_before)
         except KubeError as error:
             return error
         if decision.writes:
-            self._obstacles.pop(key.uid, None)
+            memory.overcome()
         return None
 
     def _status_not_written(self, key: Key, error: KubeError) -> Outcome:
@@ -153,7 +162,9 @@ class Reconciler:
             self._store.drop(key.uid)
             self._forget(key)
             return Outcome()
-        if not is_conflict(error):  # a conflict: the job changed under our eyes; the new one is on its way
+        if is_conflict(error):  # the job changed under our eyes; the new one is on its way, unless that was lost
+            self.distrust(key)
+        else:
             log.warning("job %s/%s: status not written: %s", key.namespace, key.name, error)
         return Outcome(error=error)
 
@@ -163,28 +174,23 @@ class Reconciler:
         if raw is None:
             return
         job = DistributedTrainingJob.model_validate(raw)
-        older = self._observe(key, job).pods[Bucket.OLDER]
-        obstacle = replace(obstacle, amid_older_pods=any(occupies_node(pod) for pod in older))
-        before, self._obstacles[key.uid] = self._obstacles.get(key.uid), obstacle
-        if obstacle == before:
+        memory, observed = self._memory(key.uid), self._observe(key, job)
+        going = [pod for pod in observed.pods[Bucket.OLDER] if pod.spec.node_name not in observed.lost_nodes]
+        met = obstacle.following(observed.obstacle, alone=not any(occupies_node(pod) for pod in going))
+        memory.meet(met, _time())
+        if met == observed.obstacle:
             return
         decision = decide(job, self._observe(key, job), now)
         ends_attempt = decision.status is not None and decision.status.attempt != job.status.attempt
-        await self._carry_out(key, job, decision if ends_attempt else replace(decision, writes=()), now)
+        deletions = tuple(write for write in decision.writes if isinstance(write, DeletePod) and ends_attempt)
+        await self._carry_out(key, job, replace(decision, writes=deletions), now)
 
     def _observe(self, key: Key, job: DistributedTrainingJob) -> Observed:
+        memory = self._memory(key.uid)
         service = next(iter(self._children.services.group(key.uid)), None)
         pods = {pod.name: pod for pod in self._children.pods.group(key.uid)}
-        pods = self._successes_of_attempt(key, job.status) | pods
-        return observe(job, pods.values(), service, self._obstacles.get(key.uid), self._nodes.lost())
-
-    def _successes_of_attempt(self, key: Key, status: JobStatus) -> dict[str, Pod]:
-        """Those of removed pods; what an earlier attempt or a finished job had does not count any more."""
-        removed = self._removed_successes.get(key.uid, {})
-        if not removed or status_of.is_finished(status) or not status_of.has_begun(status):
-            self._removed_successes.pop(key.uid, None)
-            return {}
-        return {name: pod for name, pod in removed.items() if pod.attempt == status.attempt}
+        pods = memory.removed_pods(job.status) | pods
+        return observe(job, pods.values(), service, memory.obstacle(_time()), self._nodes.lost())
 
     async def _refuse(self, key: Key, error: ValidationError, now: datetime) -> Outcome:
         """A spec that these models cannot read: written under another version's CRD. What runs is left alone."""
@@ -197,7 +203,10 @@ class Reconciler:
             f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors(include_url=False)
         )
         if "startTime" in (raw.get("status") or {}):
-            log.warning("job %s/%s can't be read: %s", key.namespace, key.name, problems)
+            memory = self._memory(key.uid)
+            if problems != memory.complaint:
+                log.warning("job %s/%s can't be read: %s", key.namespace, key.name, problems)
+            memory.complaint = problems
             return Outcome()
         skeleton = {"framework": "Custom", "template": {"spec": {"containers": [{"name": "unread"}]}}}
         job = DistributedTrainingJob.model_validate({**raw, "spec": skeleton})
@@ -207,10 +216,10 @@ class Reconciler:
 
     def _too_early(self, key: Key, old: JobStatus, decision: Decision) -> timedelta | None:
         """How long a change that is no transition must wait, because this job's status was written just before."""
-        written = self._written_at.get(key.uid)
+        written = self._memory(key.uid).written_at
         if decision.status is None or written is None or status_of.is_transition(old, decision.status):
             return None
-        since = timedelta(seconds=asyncio.get_running_loop().time() - written)
+        since = timedelta(seconds=_time() - written)
         return max(COSMETIC_INTERVAL - since, timedelta(0)) or None
 
     async def _write_status(self, key: Key, job: DistributedTrainingJob, new: JobStatus | None) -> None:
@@ -219,7 +228,10 @@ class Reconciler:
         written = await jobs.write_status(self._client, job, new)
         if self._store.get(key.uid) is not None:  # else it was deleted meanwhile
             self._store.put(written)
-        self._written_at[key.uid] = asyncio.get_running_loop().time()
+        memory = self._memory(key.uid)
+        memory.written_at = _time()
+        if new.attempt_time != job.status.attempt_time:
+            memory.committed = new.attempt
         if (job.status.phase, job.status.reason) != (new.phase, new.reason):
             log.info("job %s/%s: %s (%s)", key.namespace, key.name, new.phase, new.reason)
 
@@ -232,6 +244,9 @@ class Reconciler:
                 log.warning("event %s of job %s/%s: %s", event.reason, job.metadata.namespace, job.metadata.name, error)
 
     def _forget(self, key: Key) -> None:
-        self._obstacles.pop(key.uid, None)
-        self._written_at.pop(key.uid, None)
-        self._removed_successes.pop(key.uid, None)
+        self._memories.pop(key.uid, None)
+
+
+def _time() -> float:
+    """Seconds of the event loop's clock, which is never set."""
+    return asyncio.get_running_loop().time()

@@ -21,7 +21,7 @@ from dtj.kube.connection import Connection
 from dtj.kube.errors import ConfigurationError, KubeError, is_conflict
 from dtj.kube.nodes import Nodes
 from dtj.lifecycle.children import Pod, Service
-from dtj.lifecycle.observe import has_failed, has_succeeded
+from dtj.lifecycle.observe import has_ended
 
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Runtime:
         self._store = JobStore()
         self._queue = WorkQueue()
         self._children = Children(self._client, self._on_pod, self._on_service)
-        self._nodes = Nodes(self._client, self._on_node)
+        self._nodes = Nodes(self._client, self._on_nodes)
         self._reconciler = Reconciler(self._client, self._store, self._children, self._nodes)
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = contextlib.AsyncExitStack()
@@ -125,10 +125,10 @@ class Runtime:
         key = self._store.key(pod.metadata.controller_uid or "")
         if key is None:
             return
-        if after is None and has_succeeded(pod) and not pod.deleted_before_its_end:
-            self._reconciler.remember_success(pod)
-        if after is not None and (has_failed(after) or not after.terminating):
-            self._queue.add(key, urgent=has_failed(after))
+        if after is None:
+            self._reconciler.remember(pod)
+        if after is not None and (has_ended(after) or not after.terminating):
+            self._queue.add(key, urgent=has_ended(after) and not (before is not None and has_ended(before)))
         else:
             self._queue.add_after(key, DELETION_DELAY)
 
@@ -139,10 +139,11 @@ class Runtime:
         if key is not None and after is None:
             self._queue.add(key)
 
-    def _on_node(self, name: str) -> None:
-        """A node was lost or is heard of again: look at every job with a pod on it."""
-        for pod in self._children.pods.all():
-            if pod.spec.node_name == name and (key := self._store.key(pod.metadata.controller_uid or "")) is not None:
+    def _on_nodes(self, names: frozenset[str]) -> None:
+        """These nodes were lost or are heard of again: look at every job with a pod on one of them."""
+        owners = {pod.metadata.controller_uid for pod in self._children.pods.all() if pod.spec.node_name in names}
+        for uid in owners:
+            if (key := self._store.key(uid or "")) is not None:
                 self._queue.add(key, urgent=True)
 
     async def _work_for_ever(self) -> None:
@@ -166,20 +167,22 @@ class Runtime:
         self._queue.failed(key, at_least=0.0 if is_conflict(error) else OBSTACLE_BACKOFF)
 
     async def _resync_for_ever(self) -> None:
-        """Look at every job now and then, and drop jobs whose deletion was missed."""
+        """Look at every job now and then; drop those whose deletion was missed, read those whose change was."""
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._resync_wanted.wait(), RESYNC_INTERVAL)
             self._resync_wanted.clear()
             before = tuple(self._store.all_keys())
             try:
-                existing = await jobs.list_uids(self._client)
+                existing = await jobs.list_versions(self._client)
             except (KubeError, msgspec.MsgspecError) as error:
                 log.warning("resync: %s", error)
                 continue
             for key in before:
                 if key.uid not in existing:
                     self._store.drop(key.uid)
+                elif existing[key.uid] != self._store.version(key.uid):
+                    self._reconciler.distrust(key)
                 self._queue.add(key)
 
     async def _until_served(self) -> None:
@@ -188,7 +191,7 @@ class Runtime:
         while True:
             try:
                 if await jobs.is_served(self._client):
-                    await jobs.list_uids(self._client)
+                    await jobs.list_versions(self._client)
                     return
                 problem = "the CRD distributedtrainingjobs.dtj.dev is not installed"
             except KubeError as error:

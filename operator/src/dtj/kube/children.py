@@ -50,14 +50,18 @@ class Children:
         except msgspec.MsgspecError as error:
             raise UnreachableError(f"LIST of the objects of a job: {error}") from error
 
-    async def apply(self, namespace: str, job_uid: str, writes: tuple[Write, ...]) -> None:
+    async def apply(self, namespace: str, job_uid: str, writes: tuple[Write, ...], *, carefully: bool = False) -> None:
         """Carry out the writes, many at a time, one of the ``BATCHES`` after the other.
 
+        ``carefully``: the first of a batch alone, because it will probably be refused like the last time.
         Each is idempotent. The first error is raised once what was under way is done; the rest, of this batch and of
         those after it, is not even tried.
         """
         for kinds in BATCHES:
-            await self._apply_all(namespace, job_uid, [write for write in writes if isinstance(write, kinds)])
+            batch = [write for write in writes if isinstance(write, kinds)]
+            if carefully and batch:
+                await self._write(namespace, job_uid, batch.pop(0))
+            await self._apply_all(namespace, job_uid, batch)
 
     async def _apply_all(self, namespace: str, job_uid: str, writes: list[Write]) -> None:
         left = iter(writes)

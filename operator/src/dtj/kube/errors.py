@@ -3,6 +3,7 @@
 import re
 
 from dtj.api.reasons import Reason
+from dtj.lifecycle.last_words import printable
 from dtj.lifecycle.obstacles import Obstacle
 
 _LACKS_RIGHT = re.compile(r"\bcannot \w+ resource\b")
@@ -52,13 +53,13 @@ def is_conflict(error: KubeError) -> bool:
 
 def obstacle_of(error: KubeError, generation: int) -> Obstacle:
     """What to tell the job's owner; the cases are those an owner or an administrator can mend."""
-    message = str(error)
+    message = printable(str(error))
     if isinstance(error, NameTakenError):
         reason = Reason.EARLIER_JOB_TERMINATING if error.of_earlier_job else Reason.NAME_CONFLICT
         return Obstacle(reason, message, generation)
     if not isinstance(error, ApiError):
         return Obstacle(Reason.API_UNAVAILABLE, message, generation)
-    message = error.message
+    message = printable(error.message)
     if error.code in {400, 422}:
         # A policy that denies the pod answers so as well, and policies change without the spec.
         return Obstacle(Reason.INVALID_TEMPLATE, message, generation, until_spec_changes="denied" not in message)
@@ -70,4 +71,4 @@ def obstacle_of(error: KubeError, generation: int) -> Obstacle:
         return Obstacle(Reason.OPERATOR_FORBIDDEN, message, generation)
     if error.code == 403:  # an admission plugin: Pod Security, LimitRange, a missing service account …
         return Obstacle(Reason.INVALID_TEMPLATE, message, generation)
-    return Obstacle(Reason.API_UNAVAILABLE, str(error), generation)
+    return Obstacle(Reason.API_UNAVAILABLE, printable(str(error)), generation)

@@ -32,16 +32,16 @@ async def is_served(client: Client) -> bool:
     return any(resource["name"] == names.PLURAL for resource in found.get("resources", []))
 
 
-async def list_uids(client: Client) -> frozenset[str]:
-    """UIDs of all jobs that exist, without reading their specs."""
-    uids: set[str] = set()
+async def list_versions(client: Client) -> dict[str, str]:
+    """Resource version of each job that exists, by UID, without reading their specs."""
+    versions: dict[str, str] = {}
     query = {"limit": str(PAGE_SIZE)}
     while True:
         answer = await client.request("GET", paths.JOBS, query=query, accept=_METADATA_ONLY)
         page = msgspec.json.decode(answer, type=_MetadataList)
-        uids.update(item.metadata.uid for item in page.items or ())
+        versions.update({item.metadata.uid: item.metadata.resource_version for item in page.items or ()})
         if not page.metadata.continue_:
-            return frozenset(uids)
+            return versions
         query = {**query, "continue": page.metadata.continue_}
 
 

@@ -2,12 +2,13 @@
 
 from datetime import datetime, timedelta
 
+from dtj.api.spec import JobSpec
 from dtj.api.status import JobStatus, LastFailure
 from dtj.lifecycle.deadlines import suspended_since
 from dtj.lifecycle.look import Look
 from dtj.lifecycle.restart_policy import Verdict
 from dtj.lifecycle.status import Situation, status_in
-from dtj.plan.topology import gang_hash
+from dtj.plan.gang_hash import FORMULA, gang_hash
 
 
 def begin_attempt(look: Look, situation: Situation, number: int, backoff_seconds: int) -> JobStatus:
@@ -39,6 +40,20 @@ def counted(status: JobStatus, verdict: Verdict, failure: LastFailure) -> JobSta
             "last_failure": failure,
         }
     )
+
+
+def is_made_from(status: JobStatus, spec: JobSpec) -> bool:
+    """Whether the attempt was made from this spec, as far as this version can tell."""
+    made_from = status.gang_hash
+    if made_from is None or (made_from and not made_from.startswith(FORMULA)):
+        return True
+    return made_from == gang_hash(spec)
+
+
+def withdrawn(status: JobStatus) -> JobStatus:
+    """The status of an attempt whose pods go, and that is like no spec: the next one is another attempt."""
+    none = {"replicas": 0, "ready_replicas": 0, "ready": None, "roles": ()}
+    return status.model_copy(update={"gang_hash": "", **none})
 
 
 def until_creation(status: JobStatus, now: datetime) -> timedelta:

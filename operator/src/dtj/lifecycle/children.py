@@ -119,7 +119,7 @@ class PodSpec(Struct, frozen=True, rename="camel"):
 
 
 class Pod(Struct, frozen=True, rename="camel"):
-    """A worker pod."""
+    """A pod of a job, of whatever role."""
 
     metadata: ObjectMeta
     spec: PodSpec = PodSpec()
@@ -176,6 +176,7 @@ class NodeCondition(Struct, frozen=True, rename="camel"):
     type: str
     status: str
     message: str = ""
+    last_heartbeat_time: datetime | None = None
     last_transition_time: datetime | None = None
 
 

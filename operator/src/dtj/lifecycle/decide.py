@@ -11,7 +11,7 @@ from dtj.api.job import DistributedTrainingJob
 from dtj.api.reasons import Reason
 from dtj.api.spec import RuleAction
 from dtj.api.status import JobStatus, Phase
-from dtj.lifecycle.attempts import begin_attempt, counted, until_creation
+from dtj.lifecycle.attempts import begin_attempt, counted, is_made_from, until_creation, withdrawn
 from dtj.lifecycle.cleanup import deletions_at_end, deletions_of_older
 from dtj.lifecycle.creation import creations, unfilled_slots
 from dtj.lifecycle.deadlines import late_start, until_active_deadline, until_deletion, until_startup_deadline
@@ -24,11 +24,14 @@ from dtj.lifecycle.start import all_run, starting_status
 from dtj.lifecycle.status import Situation, has_begun, is_finished, status_in, with_situation
 from dtj.lifecycle.success import deciding_roles, is_successful, successes
 from dtj.lifecycle.wording import failure_in_words, next_attempt_in_words, pods_in_words
-from dtj.plan.topology import gang_hash, topology_of
+from dtj.plan.topology import topology_of
 from dtj.plan.validation import Mistake, mistakes_in
 
 STALE_VIEW_DELAY: Final = timedelta(seconds=5)
 """Before looking again at a job whose pods are ahead of it: word of its next attempt comes on another watch."""
+
+GIVEN_BACK_FOR: Final = (Reason.QUOTA_EXCEEDED, Reason.INVALID_TEMPLATE, Reason.NAME_CONFLICT)
+"""Refusals for which the pods that do exist are given back."""
 
 _NO_TIME: Final = timedelta(0)
 
@@ -41,7 +44,7 @@ def decide(job: DistributedTrainingJob, observed: Observed, now: datetime) -> De
         return _after_the_end(job, observed, now)
     if observed.pods[Bucket.NEWER]:
         return Decision(requeue_after=STALE_VIEW_DELAY)
-    if has_begun(job.status) and job.status.gang_hash in {None, gang_hash(job.spec)}:
+    if has_begun(job.status) and is_made_from(job.status, job.spec):
         return _look_at_attempt(Look(job, topology_of(job.spec), observed, now))
     if job.spec.suspend:
         return _suspend(Look(job, topology_of(job.spec), observed, now))
@@ -65,7 +68,7 @@ def _look_at_attempt(look: Look) -> Decision:
         return _fail(look, Situation(Phase.FAILED, Reason.DEADLINE_EXCEEDED, limit))
     if not all_run(look) and _is_over(until_startup_deadline(job, observed, now)):
         return _end_attempt(look, late_start(job, observed, now))
-    if _is_half_a_gang_over_quota(look):
+    if _is_half_a_gang_that_gets_no_more(look):
         return _give_back(look)
     return _go_on(look)
 
@@ -80,8 +83,11 @@ def _after_the_end(job: DistributedTrainingJob, observed: Observed, now: datetim
 def _refuse(job: DistributedTrainingJob, observed: Observed, mistakes: Sequence[Mistake], now: datetime) -> Decision:
     """Nothing may run of a spec with mistakes, nor of what it was before."""
     situation = Situation(Phase.PENDING, Reason.INVALID_SPEC, "; ".join(str(mistake) for mistake in mistakes))
+    status = with_situation(job, situation, now)
+    if has_begun(job.status):
+        status = withdrawn(status)
     deletions = deletions_of_older(observed.as_older(), job.status.last_failure)
-    return _changed(job.status, with_situation(job, situation, now), situation, deletions)
+    return _changed(job.status, status, situation, deletions)
 
 
 def _suspend(look: Look) -> Decision:
@@ -158,22 +164,22 @@ def _restart(look: Look, cause: Candidate, sentence: str, verdict: Verdict) -> D
     return _commit(look.after_this_attempt(), situation, number, EventType.WARNING, verdict.backoff_seconds)
 
 
-def _is_half_a_gang_over_quota(look: Look) -> bool:
-    """Some pods exist and the quota refused the others, though nothing of earlier attempts used it up any more."""
+def _is_half_a_gang_that_gets_no_more(look: Look) -> bool:
+    """Some pods exist, and the others were refused once more when nothing of earlier attempts was left."""
     obstacle = look.observed.obstacle
-    if obstacle is None or obstacle.reason is not Reason.QUOTA_EXCEEDED or obstacle.amid_older_pods:
+    if obstacle is None or obstacle.reason not in GIVEN_BACK_FOR or not obstacle.lasts:
         return False
-    return 0 < len(look.observed.filled) < len(look.topology.slots)
+    return bool(look.observed.filled) and bool(unfilled_slots(look))
 
 
 def _give_back(look: Look) -> Decision:
-    """Half a gang must not sit on a quota that another job could use."""
+    """Half a gang must not sit on GPUs and on a quota that another job could use."""
     assert look.observed.obstacle is not None, "the caller has just looked"  # noqa: S101
     if attempts_are_used_up(look.status):
         return _last_attempt(look)
     backoff = spread_backoff(look.job)
     message = f"{look.observed.obstacle.message}; {next_attempt_in_words(look.status, backoff)}"
-    situation = Situation(Phase.PENDING, Reason.QUOTA_EXCEEDED, message)
+    situation = Situation(Phase.PENDING, look.observed.obstacle.reason, message)
     number = look.status.attempt + 1
     return _commit(look.after_this_attempt(), situation, number, EventType.WARNING, backoff)
 
@@ -194,10 +200,12 @@ def _complete(look: Look) -> Decision:
 
 
 def _end(look: Look, situation: Situation, kind: EventType) -> Decision:
+    ttl = look.job.spec.ttl_seconds_after_finished
     return Decision(
         status=status_in(situation, look),
         writes=tuple(deletions_at_end(look.job, look.observed)),
         events=(Event(kind, situation.reason, situation.message),),
+        requeue_after=None if ttl is None else timedelta(seconds=ttl),
     )
 
 

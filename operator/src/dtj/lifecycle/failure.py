@@ -55,6 +55,9 @@ _CONTAINER_REASONS = {
     "OOMKilled": (Reason.OOM_KILLED, FailureClass.OUT_OF_MEMORY),
     "ContainerCannotRun": (Reason.CONTAINER_CANNOT_RUN, FailureClass.CONFIGURATION),
     "StartError": (Reason.CONTAINER_CANNOT_RUN, FailureClass.CONFIGURATION),
+    # The node went down and came back: the kubelet, or containerd, does not know how the container ended.
+    "ContainerStatusUnknown": (Reason.POD_FAILED, FailureClass.INFRASTRUCTURE),
+    "Unknown": (Reason.POD_FAILED, FailureClass.INFRASTRUCTURE),
 }
 
 
@@ -158,7 +161,8 @@ def _classified(pod: Pod, container: ContainerStatus | None) -> tuple[Reason, Fa
 def _on_lost_node(pod: Pod, ready: NodeCondition, now: datetime) -> Candidate:
     said = ready.message.rstrip(".") or "its kubelet is not heard of any more"
     message = f"node {pod.spec.node_name} is lost: {said}"
-    time = ready.last_transition_time
+    known = (time for time in (ready.last_heartbeat_time, ready.last_transition_time) if time is not None)
+    time = min(known, default=None)
     return Candidate(pod, time or now, Reason.NODE_LOST, FailureClass.DISRUPTION, message, timed=time is not None)
 
 

@@ -6,6 +6,7 @@ First step of ``reconcile``; its value and the job are all that ``decide`` sees.
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 from typing import Final
 
 from dtj.api import names
@@ -58,12 +59,12 @@ class Observed:
         gone_now = min(missing - gone_before, there_before - self.count(Bucket.SUCCEEDED, group.role))
         return gone_before + max(0, gone_now)
 
-    @property
+    @cached_property
     def current(self) -> tuple[Pod, ...]:
         """All pods of the current attempt."""
         return tuple(pod for bucket in Bucket if bucket not in _OF_OTHER_ATTEMPTS for pod in self.pods[bucket])
 
-    @property
+    @cached_property
     def filled(self) -> frozenset[Slot]:
         """Slots for which the current attempt has a pod, in whatever state."""
         return frozenset(Slot(pod.role, pod.index) for pod in self.current)
@@ -81,11 +82,17 @@ def observe(
     obstacle: Obstacle | None,
     lost_nodes: LostNodes | None = None,
 ) -> Observed:
-    """Sort the pods. Pods and Service of another owner are not expected here: the caller selects by job UID."""
+    """Sort the pods. Pods and Service of another owner are not expected here: the caller selects by job UID.
+
+    Anybody may name a job as the owner of a pod, so that one of another namespace means nothing.
+    """
     lost = lost_nodes or {}
+    replicas = {role.name: role.replicas for role in job.spec.roles or ()} | {names.WORKER_ROLE: job.spec.replicas}
     buckets: dict[Bucket, list[Pod]] = {bucket: [] for bucket in Bucket}
     for pod in pods:
-        buckets[_bucket(pod, job, lost)].append(pod)
+        if pod.metadata.namespace == job.metadata.namespace:
+            has_slot = 0 <= pod.index < replicas.get(pod.role, 0)
+            buckets[_bucket(pod, job, lost, has_slot=has_slot)].append(pod)
     ordered = {bucket: tuple(sorted(sorted_in, key=_by_slot)) for bucket, sorted_in in buckets.items()}
     return Observed(ordered, service, obstacle, lost)
 
@@ -94,11 +101,13 @@ def _by_slot(pod: Pod) -> tuple[str, int, str]:
     return pod.role, pod.index, pod.name
 
 
-def _bucket(pod: Pod, job: DistributedTrainingJob, lost_nodes: LostNodes) -> Bucket:
+def _bucket(pod: Pod, job: DistributedTrainingJob, lost_nodes: LostNodes, *, has_slot: bool) -> Bucket:
     if pod.name != names.pod_name(job.metadata.name, pod.role, pod.index, pod.attempt):
         return Bucket.OLDER  # somebody changed its labels: it fills no slot
     if pod.attempt != job.status.attempt:
         return Bucket.OLDER if pod.attempt < job.status.attempt else Bucket.NEWER
+    if not has_slot:
+        return Bucket.OLDER
     lost = pod.spec.node_name in lost_nodes and _is_given_up_at_once(pod)
     if pod.deleted_before_its_end:
         return Bucket.LOST if lost else Bucket.TERMINATING
@@ -121,6 +130,16 @@ def has_succeeded(pod: Pod) -> bool:
     """Only the trainer container's end counts: an injected sidecar may run for ever."""
     ended = pod.trainer.state.terminated if pod.trainer else None
     return ended.exit_code == 0 if ended else pod.status.phase == "Succeeded"
+
+
+def has_ended(pod: Pod) -> bool:
+    return has_failed(pod) or has_succeeded(pod)
+
+
+def has_started(pod: Pod) -> bool:
+    """Whether the trainer container runs or ran: its peers may already rely on it."""
+    state = pod.trainer.state if pod.trainer else None
+    return state is not None and (state.running is not None or state.terminated is not None)
 
 
 def _runs(pod: Pod) -> bool:

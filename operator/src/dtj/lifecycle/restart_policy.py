@@ -20,6 +20,9 @@ RUN_THAT_COUNTS_AS_PROGRESS: Final = timedelta(minutes=10)
 """With all pods running, where the training reports no steps."""
 
 
+_OF_THE_PROGRAM: Final = (FailureClass.APPLICATION, FailureClass.OUT_OF_MEMORY, FailureClass.CONFIGURATION)
+
+
 @dataclass(frozen=True)
 class Verdict:
     """The action with the counters as they are after it. ``reached``: what made it fail the job, as a clause."""
@@ -84,9 +87,10 @@ def _matches(rule: FailureRule, cause: Candidate) -> bool:
 
 
 def _is_such_an_exit(codes: ExitCodes, cause: Candidate) -> bool:
-    """Only the trainer container's own end is meant: how it ends in a pod that is being evicted says nothing."""
-    trainer = cause.pod.trainer
-    if cause.failure_class is FailureClass.DISRUPTION or cause.ended is None or cause.container != trainer:
+    """Only the trainer container's own end is meant: how it ends in a pod that is evicted, or on a node that goes down,
+    says nothing.
+    """
+    if cause.failure_class not in _OF_THE_PROGRAM or cause.ended is None or cause.container != cause.pod.trainer:
         return False
     return (cause.ended.exit_code in codes.values) is (codes.operator is ExitCodeOperator.IN)
 

@@ -52,10 +52,12 @@ def _follows_a_failure(status: JobStatus) -> bool:
 
 
 def _with_lasting_trouble(look: Look, status: JobStatus, situation: Situation, waiting: Waiting | None) -> JobStatus:
-    """What will not heal by itself stands in ``lastFailure`` as long as pods wait for it to be mended."""
+    """What will not heal by itself stands in ``lastFailure`` as long as pods wait for it to be mended, unless the cause
+    of a restart stands there.
+    """
     told = status.last_failure
     if waiting is not None and waiting.reason in LASTING:
-        if told is not None and (told.attempt, told.reason) == (status.attempt, waiting.reason):
+        if told is not None and (told.action is not None or told.reason == waiting.reason):
             return status
         cause = Candidate(waiting.pod, look.now, waiting.reason, FailureClass.CONFIGURATION, waiting.message)
         return status.model_copy(update={"last_failure": describe(cause, look.topology, status.attempt, None)})

@@ -1,4 +1,4 @@
-"""Build ``status`` from what was observed and decided; of what it says only counters and conditions are read back."""
+"""Build ``status`` from what was observed and decided. The phase and its reason are never read back."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -11,7 +11,7 @@ from dtj.api.spec import CleanupPolicy, ConditionStatus
 from dtj.api.status import MAX_MESSAGE, Condition, JobStatus, Phase, RoleStatus
 from dtj.lifecycle.look import Look
 from dtj.lifecycle.observe import Bucket, Observed
-from dtj.lifecycle.success import successes
+from dtj.lifecycle.success import removed_successes, successes
 from dtj.plan.metadata import worker_selector
 from dtj.plan.topology import Group
 
@@ -94,6 +94,7 @@ def _role_status(group: Group, status: JobStatus, observed: Observed, *, leaving
         pending=0 if leaving else observed.count(Bucket.PENDING, group.role),
         running=0 if leaving else observed.count(Bucket.RUNNING, group.role),
         succeeded=successes(group, status, observed),
+        removed=removed_successes(group, status, observed),
         failed=observed.count(Bucket.FAILED, group.role),
     )
 

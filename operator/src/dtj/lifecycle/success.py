@@ -3,7 +3,7 @@
 from dtj.api import names
 from dtj.api.job import DistributedTrainingJob
 from dtj.api.spec import JobSpec
-from dtj.api.status import JobStatus, RoleStatus
+from dtj.api.status import JobStatus
 from dtj.lifecycle.observe import Bucket, Observed
 from dtj.plan.topology import LEADING_ROLES, Group, Topology
 
@@ -25,18 +25,10 @@ def is_successful(job: DistributedTrainingJob, topology: Topology, observed: Obs
 
 def successes(group: Group, status: JobStatus, observed: Observed) -> int:
     """Pods of a role that succeeded in this attempt, those removed since included."""
+    return observed.count(Bucket.SUCCEEDED, group.role) + removed_successes(group, status, observed)
+
+
+def removed_successes(group: Group, status: JobStatus, observed: Observed) -> int:
+    """Pods of a role that were removed after they had succeeded and the status had told so."""
     told = next((role for role in status.roles if role.name == group.role), None)
-    if told is None:
-        return observed.count(Bucket.SUCCEEDED, group.role)
-    gone = observed.succeeded_and_gone(group, told.succeeded, _gone_when_told(told, status))
-    return observed.count(Bucket.SUCCEEDED, group.role) + gone
-
-
-def _gone_when_told(told: RoleStatus, status: JobStatus) -> int:
-    """Successes that were told although their pods were missing: more pods in some state than there were pods.
-
-    Only of the workers the status says how many there were.
-    """
-    if told.name != names.WORKER_ROLE:
-        return 0
-    return max(0, told.pending + told.running + told.succeeded + told.failed - status.replicas)
+    return observed.succeeded_and_gone(group, told.succeeded, told.removed) if told is not None else 0

@@ -61,7 +61,7 @@ def _why(pod: Pod) -> Waiting:
     scheduled = pod.condition("PodScheduled")
     if scheduled is not None and scheduled.status == "False":
         gated = scheduled.reason == "SchedulingGated"
-        return Waiting(Reason.SCHEDULING_GATED if gated else Reason.UNSCHEDULABLE, scheduled.message, pod)
+        return Waiting(Reason.SCHEDULING_GATED if gated else Reason.UNSCHEDULABLE, printable(scheduled.message), pod)
     statuses = [*pod.status.init_container_statuses, *pod.status.container_statuses]
     found = (_container_waits(pod, status) for status in statuses)
     creating = Waiting(Reason.CONTAINER_CREATING, "containers are created", pod)

@@ -5,10 +5,7 @@ Called by everything in ``plan`` and by ``lifecycle.observe``.
 
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 from typing import Any
-
-import orjson
 
 from dtj.api.names import TRAINER_CONTAINER, WORKER_ROLE
 from dtj.api.spec import JobSpec
@@ -83,13 +80,6 @@ def topology_of(spec: JobSpec) -> Topology:
     groups.sort(key=lambda group: group.role not in LEADING_ROLES)
     groups.append(Group(WORKER_ROLE, spec.replicas, spec.template))
     return Topology(tuple(groups), processes_per_replica(spec))
-
-
-def gang_hash(spec: JobSpec) -> str:
-    """Digest of all that a gang is made from: with another one, pods that exist are not those that are wished for."""
-    roles = [(role.name, role.replicas, role.template) for role in spec.roles or ()]
-    made_from = [spec.framework, spec.replicas, processes_per_replica(spec), spec.template, roles]
-    return sha256(orjson.dumps(made_from, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
 
 
 def processes_per_replica(spec: JobSpec) -> int:
