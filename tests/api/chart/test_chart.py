@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from dtj.api import names
-from dtj.cli.main import run as operator_run
+from dtj.cli.operator import run as operator_run
 from tests.api.chart.conftest import CHART, Helm, Manifest
 from tests.api.client import Client
 

@@ -49,7 +49,8 @@ def _read(file: Any) -> list[dict[str, Any]]:  # noqa: ANN401 - click's file typ
     try:
         return read_documents(file.read())
     except ConversionError as error:
-        raise ConversionError(f"{file.name}: {error}") from error
+        name = getattr(file, "name", "<stdin>")
+        raise ConversionError(f"{'standard input' if name == '<stdin>' else name}: {error}") from error
 
 
 def _explain(conversion: Conversion) -> bool:
@@ -73,9 +74,13 @@ def _new_name(manifest: dict[str, Any]) -> str:
 
 
 def _say(sentence: str) -> None:
-    """Print one line, whatever control characters the input held."""
-    click.echo("".join(each if each.isprintable() else " " for each in sentence), err=True)
+    click.echo(_printable(sentence), err=True)
 
 
 def _fail(sentence: str) -> NoReturn:
-    raise click.ClickException(sentence)
+    raise click.ClickException("\n".join(_printable(line) for line in sentence.splitlines()))
+
+
+def _printable(line: str) -> str:
+    """One line, whatever control characters the input held."""
+    return "".join(each if each.isprintable() else " " for each in line)

@@ -177,7 +177,7 @@ def _name_trainer(template: dict[str, Any], trainer_at: int, spec: Part) -> None
     for kind in ("containers", "initContainers"):
         for at, other in enumerate(pod.get(kind) or []):
             if other is not trainer and other.get("name") == names.TRAINER_CONTAINER:
-                other["name"] = f"{names.TRAINER_CONTAINER}-helper"
+                other["name"] = f"{names.TRAINER_CONTAINER}-sidecar"
                 message = f"{names.TRAINER_CONTAINER} became {other['name']}: the name is the training container's"
                 spec.notes.dropped(f"{spec.at(kind)}[{at}].name", message)
     old_name, trainer["name"] = trainer["name"], names.TRAINER_CONTAINER

@@ -67,6 +67,11 @@ def _success(spec: Part, new: dict[str, Any]) -> dict[str, Any]:
     """A chief's end was the job's; without one, worker 0's was, unless all workers were asked for."""
     policy = spec.text("successPolicy")
     if any(role["name"] == "chief" for role in new["roles"]):
+        if "cleanupPolicy" not in new:
+            spec.notes.note(
+                spec.at("runPolicy.cleanPodPolicy"),
+                "the job is complete with its chief; pods that still run then are stopped, unless cleanupPolicy: None",
+            )
         return {"successPolicy": {"roles": ["chief"]}}
     if policy in {None, "", "Default"} and new["replicas"] > 1:
         spec.notes.note(spec.at("successPolicy"), "the job is complete when all workers are, no longer with worker 0")
