@@ -77,6 +77,10 @@ generated: ## whether the generated files are up to date
 unit: ## pure tests, no cluster
 	$(call timed,unit,$(RUN) pytest tests/unit --quiet)
 
+.PHONY: nightly
+nightly: setup ## at least 100,000 random steps of a job's life, others in every run
+	$(call timed,nightly,DTJ_HYPOTHESIS_PROFILE=nightly $(RUN) pytest tests/unit/lifecycle/test_job_life.py tests/unit/lifecycle/test_laws.py --quiet)
+
 .PHONY: api
 api: ## tests against a real etcd and API server
 	$(call timed,api,$(RUN) pytest tests/api --quiet)

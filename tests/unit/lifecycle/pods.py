@@ -76,6 +76,14 @@ _tampering: st.SearchStrategy[dict[str, str]] = st.one_of(
         },
     ),
 )
+_tolerations: st.SearchStrategy[list[dict[str, Any]]] = st.sampled_from(
+    [
+        [],
+        [{"operator": "Exists"}],
+        [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "tolerationSeconds": 30}],
+        [{"key": "node.kubernetes.io/unreachable", "effect": "NoExecute", "tolerationSeconds": 300}],
+    ]
+)
 
 
 @st.composite
@@ -85,5 +93,7 @@ def any_pod(draw: st.DrawFn, job: DistributedTrainingJob) -> Pod:
     raw = a_pod(job, draw(st.integers(0, 3)), attempt=draw(attempts)).raw()
     raw["metadata"]["labels"] |= draw(_tampering)
     raw["metadata"]["deletionTimestamp"] = draw(times)
+    raw["metadata"]["creationTimestamp"] = draw(times)
+    raw["spec"]["tolerations"] = draw(_tolerations)
     raw["status"] = draw(_statuses)
     return msgspec.convert(raw, Pod)

@@ -46,7 +46,7 @@ def test_age(count: int, nodes: int, seconds: float, lost: bool) -> None:
 
 def test_in_a_network_failure_that_shows_node_by_node_no_node_is_lost() -> None:
     """All of a hundred nodes within ten seconds, in the order in which they miss their lease."""
-    for moment in range(0, 31):
+    for moment in range(31):
         ages = {f"node-{number}": moment - number / 10 for number in range(100) if number / 10 <= moment}
         believed = lost_nodes(ages, 100)
         assert len(believed) <= len(ages) * 0.1 or len(ages) <= 10, (moment, len(believed))
