@@ -2,12 +2,16 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
+from dtj.lifecycle.node_loss import SECONDS_FOR_MANY
+from tests.api.client import Client
 from tests.api.fake_kubelet import FakeKubelet
-from tests.api.fake_node import FakeNode
+from tests.api.fake_node import FakeNode, a_node
 from tests.api.operator.polling import stays
 from tests.api.operator.process import Operator
 from tests.api.operator.scene import NO_RESTARTS, Counters, Scene, counters, worker, workers
@@ -18,8 +22,18 @@ pytestmark = pytest.mark.api
 SECONDS_TO_LEAVE = 20
 """From the moment when the control plane calls the node lost: less than the minute that is promised, because the
 operator has nothing to wait for."""
+CROWD = 10
+LONGER_THAN_DOUBT = 3
+"""Seconds after which a lost node would have been believed to be lost."""
 UNREACHABLE = "node.kubernetes.io/unreachable"
 NOT_READY = "node.kubernetes.io/not-ready"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def crowd(client: Client) -> Iterator[list[FakeNode]]:
+    """Healthy nodes, so many that a lost one is soon believed to be lost."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(a_node(client, f"dtj-crowd-{uuid4().hex[:8]}")) for _ in range(CROWD)]
 
 
 @pytest.fixture
@@ -124,7 +138,7 @@ def test_a_pod_that_has_succeeded_does_not_need_its_node(
     operator.start()
     operator.wait_until_ready()
 
-    stays("pods and counters", lambda: (scene.pod_uids(), counters(scene.status())), seconds=3)
+    stays("pods and counters", lambda: (scene.pod_uids(), counters(scene.status())), seconds=LONGER_THAN_DOUBT)
     scene.kubelet.succeed(worker(0))
 
     assert counters(scene.status_in("Succeeded")) == Counters()
@@ -136,7 +150,7 @@ def test_a_template_may_have_more_patience(scene: Scene, second_node: FakeNode, 
     pods = started_on_both(scene, second, {"spec.template.spec.tolerations": [patience]})
 
     second_node.be_lost()
-    stays("pods and phase", lambda: (scene.pod_uids(), scene.status()["phase"]), seconds=5)
+    stays("pods and phase", lambda: (scene.pod_uids(), scene.status()["phase"]), seconds=LONGER_THAN_DOUBT)
     second_node.be_heard()
 
     assert scene.pod_uids() == pods
@@ -145,16 +159,19 @@ def test_a_template_may_have_more_patience(scene: Scene, second_node: FakeNode, 
 
 @pytest.mark.skipif(OTHER_CLUSTER in os.environ, reason="loses every node: not those of somebody's cluster")
 def test_when_no_node_is_heard_of_nothing_is_believed(
-    scene: Scene, second_node: FakeNode, second: FakeKubelet, operator: Operator
+    scene: Scene, second_node: FakeNode, second: FakeKubelet, operator: Operator, crowd: list[FakeNode]
 ) -> None:
     pods = started_on_both(scene, second)
-    operator.kill()  # so that it does not see one loss before the other
+    operator.kill()  # so that it does not see one loss long before the others
 
-    for node in (scene.node, second_node):
+    for node in (scene.node, second_node, *crowd):
         node.be_lost()
     operator.start()
     operator.wait_until_ready()
-    stays("pods and counters", lambda: (scene.pod_uids(), counters(scene.status())), seconds=3)
+    seconds = SECONDS_FOR_MANY + LONGER_THAN_DOUBT
+    stays("pods and counters", lambda: (scene.pod_uids(), counters(scene.status())), seconds=seconds)
+    for node in crowd:
+        node.be_heard()
 
     assert scene.pod_uids() == pods
 

@@ -44,7 +44,7 @@ class Memory:
 
     def remember(self, pod: Pod, now: datetime) -> None:
         """Take in that a pod is gone. One whose training had not begun leaves no gap: it is simply made again."""
-        if has_ended(pod) or pod.terminating:
+        if has_ended(pod) or (has_started(pod) and pod.terminating):
             self._removed[pod.name] = pod
         elif has_started(pod):
             self._removed[pod.name] = replace(pod, metadata=replace(pod.metadata, deletion_timestamp=now))
