@@ -29,7 +29,7 @@ demo: ## train the digits example: on a cluster made here, or on that of KUBECON
 	@python3 examples/demo.py
 else
 demo: root
-	@$(MAKE) bed images load
+	@$(MAKE) bed images load IMAGES="pytorch operator"
 	$(call timed,bed up,$(BED) up)
 	@tools="$$($(BED) env)"; eval "$$tools"; \
 	python3 examples/demo.py --image-layout $(LAYOUT) --tools 'eval "$$($(BED) env)"' --teardown "make down"
@@ -104,7 +104,7 @@ bed: packages ## compile Kubernetes, etcd, containerd and helm
 
 .PHONY: images
 images: packages ## build the operator's and the trainers' images with buildah
-	$(call timed,images,python3 -m trainer_images.build)
+	$(call timed,images,python3 -m trainer_images.build $(IMAGES))
 
 .PHONY: load
 load: ## hand the images to all clusters made here, running or later

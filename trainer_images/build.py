@@ -14,7 +14,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,6 +43,8 @@ class Image:
     name: str
     dockerfile: Path
     arguments: dict[str, str] = field(default_factory=dict)
+    base: str | None = None
+    """The image of ours that it starts from; the base system when there is none."""
 
     @property
     def reference(self) -> str:
@@ -57,6 +59,8 @@ IMAGES: Final = {
     image.name: image
     for image in (
         Image("pytorch", Path("trainer_images/pytorch/Dockerfile"), {"TORCH_VARIANT": "stubs"}),
+        Image("horovod", Path("trainer_images/horovod/Dockerfile"), base="pytorch"),
+        Image("tensorflow", Path("trainer_images/tensorflow/Dockerfile"), {"TENSORFLOW_VARIANT": "cpu"}),
         Image("operator", Path("operator/Dockerfile")),
     )
 }
@@ -113,11 +117,17 @@ def input_files(image: Image, root: Path = ROOT) -> list[Path]:
 
 def input_key(image: Image, root: Path = ROOT) -> str:
     """A hash that changes when the image has to be built again."""
-    parts = [base_key(), json.dumps(image.arguments, sort_keys=True)]
+    start = input_key(IMAGES[image.base], root) if image.base else base_key()
+    parts = [start, json.dumps(image.arguments, sort_keys=True)]
     for path in input_files(image, root):
         executable = os.access(root / path, os.X_OK)
         parts.append(f"{path} {executable} {hashlib.sha256((root / path).read_bytes()).hexdigest()}")
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
+
+
+def with_bases(names: Iterable[str]) -> list[str]:
+    """The names, each after that of the image it starts from, and none twice."""
+    return list(dict.fromkeys(name for wanted in names for name in (IMAGES[wanted].base, wanted) if name))
 
 
 def base_key() -> str:
@@ -186,7 +196,7 @@ def build_image(store: Store, image: Image) -> None:
         print(f"{image.name}: unchanged")
         return
     build_base(store)
-    arguments = {"BASE_IMAGE": BASE, **image.arguments}
+    arguments = {"BASE_IMAGE": IMAGES[image.base].reference if image.base else BASE, **image.arguments}
     with timed(f"{image.name}: build"):
         buildah(
             store,
@@ -250,7 +260,7 @@ def main() -> int:
     try:
         check_machine()
         with only_one(store):
-            for name in wanted:
+            for name in with_bases(wanted):
                 build_image(store, IMAGES[name])
             show(store)
     except BuildError as error:

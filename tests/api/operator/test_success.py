@@ -24,7 +24,7 @@ def test_phases_and_conditions_of_a_job_that_succeeds(scene: Scene) -> None:
     assert (running["ready"], condition(running, "Running"), condition(running, "Complete")) == ("2/2", "True", None)
     assert (condition(succeeded, "Running"), condition(succeeded, "Complete")) == ("False", "True")
     assert running["roles"] == [
-        {"name": "worker", "replicas": 2, "pending": 0, "running": 2, "succeeded": 0, "failed": 0}
+        {"name": "worker", "replicas": 2, "pending": 0, "running": 2, "succeeded": 0, "removed": 0, "failed": 0}
     ]
     assert succeeded["roles"][0]["succeeded"] == 2
     assert starting["startTime"] <= running["runningTime"] <= succeeded["completionTime"]

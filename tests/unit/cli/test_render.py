@@ -81,7 +81,7 @@ WRONG: dict[str, tuple[JobBuilder | dict[str, Any] | str, str]] = {
     "an unknown field": (a_job().spec(worker=2), "Error: spec.worker: Extra inputs are not permitted"),
     "a wrong type": (a_job().spec(replicas="two"), "Error: spec.replicas: "),
     "no worker": (a_job().replicas(0), "Error: spec.replicas: "),
-    "a framework of a later version": (a_job().framework("JAX"), "Error: spec.framework: this version"),
+    "a framework of a later version": (a_job().framework("MPI"), "Error: spec.framework: this version"),
     "a variable of ours": (
         a_job().container(env=[{"name": "RANK", "value": "0"}]),
         "Error: spec.template.spec.containers[trainer].env: RANK is set by the operator; remove it",

@@ -19,7 +19,6 @@ DOCUMENTS = {
 MANIFESTS = {
     name: document for name, documents in DOCUMENTS.items() for document in documents if document["kind"] == names.KIND
 }
-SCRIPTS = ROOT / "trainer_images/pytorch"
 
 each = pytest.mark.parametrize("manifest", MANIFESTS.values(), ids=MANIFESTS.keys())
 
@@ -82,8 +81,9 @@ def test_its_image_is_one_that_we_build(manifest: dict[str, Any]) -> None:
 @each
 def test_its_script_exists_and_knows_the_options(manifest: dict[str, Any]) -> None:
     words = trainer(manifest)["command"]
+    sources = ROOT / IMAGES[re.split("[/:]", trainer(manifest)["image"])[1]].dockerfile.parent
     (script,) = [word for word in words if word.startswith("/examples/")]
-    known = re.findall(r'add_argument\(\s*"(--[a-z-]+)"', (SCRIPTS / script.removeprefix("/")).read_text())
+    known = re.findall(r'add_argument\(\s*"(--[a-z-]+)"', (sources / script.removeprefix("/")).read_text())
     assert {word.partition("=")[0] for word in words if word.startswith("--")} <= set(known)
 
 

@@ -20,7 +20,7 @@ IGNORED: dict[str, JobBuilder] = {
     "managed by another controller": NEW.spec(managedBy="kueue.x-k8s.io/multikueue"),
     "being deleted": NEW.being_deleted(),
     "being deleted while it runs": RUNNING.being_deleted(),
-    "of a later framework, but managed by another": NEW.framework("JAX").spec(managedBy="example.com/other"),
+    "of a later framework, but managed by another": NEW.framework("MPI").spec(managedBy="example.com/other"),
 }
 
 
@@ -55,7 +55,7 @@ def test_mistakes_are_told_and_nothing_is_created() -> None:
 
 
 def test_a_job_that_was_refused_is_told_once() -> None:
-    job = NEW.framework("JAX")
+    job = NEW.framework("MPI")
     _, first = decided(job)
     assert first.status is not None
 
@@ -63,7 +63,7 @@ def test_a_job_that_was_refused_is_told_once() -> None:
 
 
 def test_a_mistake_mended_lets_the_job_begin() -> None:
-    _, first = decided(NEW.framework("JAX"))
+    _, first = decided(NEW.framework("MPI"))
     assert first.status is not None
 
     assert text(NEW.status(first.status), service=False)[2:] == list(CREATE)

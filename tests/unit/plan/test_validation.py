@@ -13,9 +13,9 @@ LAUNCHER_NEEDED = "need a launcher: start the command with torchrun, or set spec
 
 MISTAKES: dict[str, tuple[JobBuilder, str, str]] = {
     "a framework of a later version": (
-        a_job().framework("JAX"),
+        a_job().framework("MPI"),
         "spec.framework",
-        "this version does not run JAX yet; it runs PyTorch, Custom",
+        "this version does not run MPI yet; it runs PyTorch, TensorFlow, JAX, Custom",
     ),
     "no containers": (a_job().pod(containers=[]), "spec.template.spec.containers", "at least one container is needed"),
     "no pod spec": (a_job().spec(template={}), "spec.template.spec.containers", "at least one container is needed"),

@@ -56,6 +56,29 @@ def test_an_image_is_built_again_when_its_arguments_change(context: Path) -> Non
     assert build.input_key(other, context) != build.input_key(IMAGE, context)
 
 
+def test_an_image_is_built_again_when_the_one_it_starts_from_is(context: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (context / "top").mkdir()
+    (context / "top/Dockerfile").write_text("FROM tiny")
+    (context / "top/Dockerfile.dockerignore").write_text("*\n")
+    top = build.Image("top", Path("top/Dockerfile"), base="tiny")
+    monkeypatch.setitem(build.IMAGES, "tiny", IMAGE)
+    before = build.input_key(top, context)
+    (context / "src" / "main.py").write_text("print(1)")
+    assert build.input_key(top, context) != before
+
+
+@pytest.mark.parametrize(
+    ("wanted", "built"),
+    [
+        pytest.param(["operator"], ["operator"], id="on the base system"),
+        pytest.param(["horovod"], ["pytorch", "horovod"], id="on an image of ours"),
+        pytest.param(["horovod", "operator", "pytorch"], ["pytorch", "horovod", "operator"], id="none twice"),
+    ],
+)
+def test_an_image_is_built_after_the_one_it_starts_from(wanted: list[str], built: list[str]) -> None:
+    assert build.with_bases(wanted) == built
+
+
 def test_an_input_that_is_gone_is_named(context: Path) -> None:
     shutil.rmtree(context / "src")
     with pytest.raises(build.BuildError, match=r"Dockerfile\.dockerignore names src"):
@@ -139,4 +162,4 @@ def test_an_unknown_image_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setattr("sys.argv", ["build", "pytoch"])
     with pytest.raises(SystemExit, match="2"):
         build.main()
-    assert "no image is named pytoch; there are pytorch, operator" in capsys.readouterr().err
+    assert "no image is named pytoch; there are pytorch, horovod, tensorflow, operator" in capsys.readouterr().err

@@ -1,5 +1,6 @@
-"""The lock of the PyTorch image, and what each torch variant takes from it."""
+"""The locks of the images: whole, at one in what they share, and what each variant takes from them."""
 
+import itertools
 import re
 
 import pytest
@@ -9,11 +10,20 @@ from trainer_images.pytorch.select_requirements import LEFT_OUT, select
 
 FOLDER = ROOT / "trainer_images"
 LOCK = (FOLDER / "pytorch/requirements.lock").read_text()
-LOCKS = {"pytorch/requirements": FOLDER / "pytorch", "build-tools": FOLDER}
+LOCKS = sorted(str(path.relative_to(FOLDER)).removesuffix(".lock") for path in FOLDER.rglob("*.lock"))
+IMAGE_LOCKS = [name for name in LOCKS if name.endswith("/requirements")]
 
 
 def names(lines: str) -> set[str]:
     return set(re.findall(r"^([a-z0-9-]+)==", lines, re.MULTILINE))
+
+
+def versions(lock: str) -> dict[str, set[str]]:
+    """Each package with its version, or versions where they depend on Python's."""
+    found: dict[str, set[str]] = {}
+    for name, pinned in re.findall(r"^([a-z0-9-]+)(==[^\\\n]+)", (FOLDER / f"{lock}.lock").read_text(), re.MULTILINE):
+        found.setdefault(name, set()).add(pinned.strip())
+    return found
 
 
 @pytest.mark.parametrize(
@@ -48,4 +58,31 @@ def test_a_lock_holds_what_was_asked_for_with_hashes(name: str) -> None:
     entries = re.split(r"^(?=[a-z])", lock, flags=re.MULTILINE)[1:]
     assert all(" --hash=sha256:" in entry for entry in entries)
     assert set(re.findall(r"^([a-z-]+)", asked, re.MULTILINE)) <= names(lock)
-    assert set(re.findall(r"^[a-z-]+==\S+", asked, re.MULTILINE)) <= set(re.findall(r"^\S+", lock, re.MULTILINE))
+    pins = re.findall(r"^([a-z-]+)(?:\[.*\])?(==\S+)", asked, re.MULTILINE)
+    assert {"".join(pin) for pin in pins} <= set(re.findall(r"^\S+", lock, re.MULTILINE))
+
+
+@pytest.mark.parametrize(("one", "other"), list(itertools.combinations(IMAGE_LOCKS, 2)))
+def test_what_two_images_both_have_has_one_version(one: str, other: str) -> None:
+    first, second = versions(one), versions(other)
+    common = first.keys() & second.keys()
+    assert common
+    assert {name: first[name] for name in common} == {name: second[name] for name in common}
+
+
+@pytest.mark.parametrize(
+    ("variant", "present", "absent"),
+    [
+        pytest.param("cuda", {"tensorflow", "nvidia-nccl-cu12"}, {"tensorflow-cpu", "libclang"}, id="cuda"),
+        pytest.param("cpu", {"tensorflow-cpu"}, {"tensorflow", "nvidia-nccl-cu12", "libclang"}, id="cpu"),
+    ],
+)
+def test_a_variant_of_tensorflow_leaves_out_the_other(variant: str, present: set[str], absent: set[str]) -> None:
+    patterns = dict(
+        re.findall(r"^ +(\w+)\) left_out='(.+)' ;;", (FOLDER / "tensorflow/Dockerfile").read_text(), re.MULTILINE)
+    )
+    assert patterns.keys() == {"cuda", "cpu"}
+    entries = re.findall(r"^[a-z].*", (FOLDER / "tensorflow/requirements.lock").read_text(), re.MULTILINE)
+    selected = names("\n".join(entry for entry in entries if not re.search(patterns[variant], entry)))
+    assert present | {"tf-keras", "numpy", "scikit-learn"} <= selected
+    assert not absent & selected

@@ -36,6 +36,12 @@ PET_MASTER_PORT: Final = "PET_MASTER_PORT"
 TORCH_NCCL_ASYNC_ERROR_HANDLING: Final = "TORCH_NCCL_ASYNC_ERROR_HANDLING"
 TORCH_DISABLE_SHARE_RDZV_TCP_STORE: Final = "TORCH_DISABLE_SHARE_RDZV_TCP_STORE"
 
+TF_CONFIG: Final = "TF_CONFIG"
+
+JAX_COORDINATOR_ADDRESS: Final = "JAX_COORDINATOR_ADDRESS"
+JAX_NUM_PROCESSES: Final = "JAX_NUM_PROCESSES"
+JAX_PROCESS_ID: Final = "JAX_PROCESS_ID"
+
 RESERVED_BY_FRAMEWORK: Final[dict[str, tuple[str, ...]]] = {
     "PyTorch": (
         MASTER_ADDR,
@@ -52,7 +58,7 @@ RESERVED_BY_FRAMEWORK: Final[dict[str, tuple[str, ...]]] = {
         PET_MASTER_ADDR,
         PET_MASTER_PORT,
     ),
-    "TensorFlow": ("TF_CONFIG",),
+    "TensorFlow": (TF_CONFIG,),
     "Horovod": (
         "HOROVOD_RANK",
         "HOROVOD_SIZE",
@@ -65,7 +71,7 @@ RESERVED_BY_FRAMEWORK: Final[dict[str, tuple[str, ...]]] = {
         "HOROVOD_GLOO_RENDEZVOUS_ADDR",
         "HOROVOD_GLOO_RENDEZVOUS_PORT",
     ),
-    "JAX": ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID"),
+    "JAX": (JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES, JAX_PROCESS_ID),
     "MPI": (),
     "Custom": (),
 }

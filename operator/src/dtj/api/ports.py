@@ -2,3 +2,6 @@
 
 RENDEZVOUS = 29500
 """Where rank 0 gathers the others: PyTorch's customary MASTER_PORT."""
+
+TENSORFLOW = 2222
+"""Where each TensorFlow process serves the others: the port of TensorFlow's own examples."""

@@ -244,7 +244,7 @@ class JobSpec(Value):
         description=(
             "Which environment the pods get, so that the processes find each other: PyTorch (python and torchrun "
             "alike), TensorFlow (TF_CONFIG), Horovod, JAX, MPI, or Custom (the DTJ_ variables only). "
-            "Can't be changed later. This version runs PyTorch and Custom."
+            "Can't be changed later. This version does not run Horovod and MPI yet."
         )
     )
     replicas: int = Field(

@@ -17,13 +17,13 @@ class Unsupported(NamedTuple):
     message: str
 
 
-LATER_FRAMEWORKS: Final = (Framework.TENSORFLOW, Framework.HOROVOD, Framework.JAX, Framework.MPI)
+LATER_FRAMEWORKS: Final = (Framework.HOROVOD, Framework.MPI)
 
 TABLE: Final = (
     Unsupported(
         "spec.framework",
         f"!(self.framework in [{', '.join(repr(str(framework)) for framework in LATER_FRAMEWORKS)}])",
-        "this version runs PyTorch and Custom only",
+        "this version runs PyTorch, TensorFlow, JAX and Custom only",
     ),
     Unsupported(
         "spec.template.spec.hostNetwork",

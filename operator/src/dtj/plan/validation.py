@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import PurePosixPath
-from typing import Any
+from typing import Any, Final
 
 from dtj.api import labels, names
 from dtj.api.job import DistributedTrainingJob
@@ -20,6 +20,13 @@ _PYTHON = re.compile(r"python[0-9.]*")
 _PYTHON_LAUNCHER_MODULES = frozenset(
     {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"}
 )
+
+
+LAUNCHERS: Final = {
+    Framework.PYTORCH: "start the command with torchrun",
+    Framework.JAX: "start the command with a script that starts them and gives each its JAX_PROCESS_ID",
+}
+"""What starts several processes in a pod, by framework; the others use several accelerators from one process."""
 
 
 @dataclass(frozen=True)
@@ -107,12 +114,12 @@ def _template_mistakes(spec: JobSpec, path: str, template: dict[str, Any]) -> It
 def _processes_without_launcher(spec: JobSpec) -> Iterator[Mistake]:
     """Several processes in a pod need something that starts them; a plain command would be one of many ranks."""
     count = processes_per_replica(spec)
-    if spec.framework is not Framework.PYTORCH or count == 1 or _starts_several(trainer_container(spec.template)):
+    if spec.framework not in LAUNCHERS or count == 1 or _starts_several(trainer_container(spec.template)):
         return
     asked = "spec.processesPerReplica" if spec.processes_per_replica is not None else "its accelerators"
     yield Mistake(
         "spec.template.spec.containers[].command",
-        f"{count} processes per replica (from {asked}) need a launcher: start the command with torchrun, "
+        f"{count} processes per replica (from {asked}) need a launcher: {LAUNCHERS[spec.framework]}, "
         "or set spec.processesPerReplica to 1",
     )
 
