@@ -18,6 +18,22 @@ MISTAKES: dict[str, tuple[JobBuilder, str, str]] = {
         "this version does not run MPI yet; it runs PyTorch, TensorFlow, JAX, Custom",
     ),
     "no containers": (a_job().pod(containers=[]), "spec.template.spec.containers", "at least one container is needed"),
+    "limits that are no mapping": (
+        a_job().container(resources={"limits": "x"}),
+        "spec.template.spec.containers[0].resources.limits",
+        "must be a mapping",
+    ),
+    "volumes that are no list": (a_job().pod(volumes={"name": "v"}), "spec.template.spec.volumes", "must be a list"),
+    "a variable whose value is a number": (
+        a_job().container(env=[{"name": "A", "value": 1}]),
+        "spec.template.spec.containers[0].env[0].value",
+        "must be a string",
+    ),
+    "a label that is a number": (
+        a_job().pod_metadata(labels={"team": 7}),
+        "spec.template.metadata.labels.team",
+        "must be a string",
+    ),
     "no pod spec": (a_job().spec(template={}), "spec.template.spec.containers", "at least one container is needed"),
     "a pod spec left empty": (
         a_job().spec(template={"spec": None}),
@@ -27,7 +43,7 @@ MISTAKES: dict[str, tuple[JobBuilder, str, str]] = {
     "containers that are no list": (
         a_job().pod(containers="trainer"),
         "spec.template.spec.containers",
-        "at least one container is needed",
+        "must be a list",
     ),
     "a container without a name": (
         a_job().pod(containers=[{"image": "trainer:1"}]),
@@ -36,8 +52,8 @@ MISTAKES: dict[str, tuple[JobBuilder, str, str]] = {
     ),
     "a container that is a word": (
         a_job().pod(containers=["trainer"]),
-        "spec.template.spec.containers",
-        "every container needs a name",
+        "spec.template.spec.containers[0]",
+        "must be a mapping",
     ),
     "a role without containers": (
         a_job().framework("Custom").role("actor", template={"metadata": {}}),

@@ -10,6 +10,7 @@ import json
 import sys
 from collections.abc import Mapping
 from copy import deepcopy
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -44,6 +45,12 @@ MAX_ITEMS: Final = {"containers": 16, "initContainers": 16, "env": 512}
 """Without them the API server must assume the worst and refuses the rules that look into these lists as too costly."""
 MAX_NAME: Final = 256
 MAX_LABELS: Final = 128
+
+
+@cache
+def cached() -> Schema:
+    """Return the same as ``load``, to read only."""
+    return load()
 
 
 def load() -> Schema:

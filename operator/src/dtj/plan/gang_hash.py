@@ -1,6 +1,5 @@
 """A digest of all that a gang is made from: with another one, the pods that exist are not those that are wished for."""
 
-from functools import cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -16,8 +15,8 @@ FORMULA: Final = "1:"
 
 def gang_hash(spec: JobSpec) -> str:
     """Equal for specs that the API server takes for equal: it compares lists of the types map and set without order."""
-    roles = {role.name: [role.replicas, _normal(role.template, _schema())] for role in spec.roles or ()}
-    made_from = [spec.replicas, spec.processes_per_replica, _normal(spec.template, _schema()), roles]
+    roles = {role.name: [role.replicas, _normal(role.template, pod_template.cached())] for role in spec.roles or ()}
+    made_from = [spec.replicas, spec.processes_per_replica, _normal(spec.template, pod_template.cached()), roles]
     return FORMULA + sha256(_as_bytes(made_from)).hexdigest()[:16]
 
 
@@ -33,8 +32,3 @@ def _normal(value: Any, schema: dict[str, Any]) -> Any:  # noqa: ANN401 - JSON
 
 def _as_bytes(value: object) -> bytes:
     return orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
-
-
-@cache
-def _schema() -> dict[str, Any]:
-    return pod_template.load()

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any, Final
 
-from dtj.api import labels, names
+from dtj.api import labels, names, pod_template
 from dtj.api.job import DistributedTrainingJob
 from dtj.api.spec import Framework, JobSpec
 from dtj.plan.frameworks import WIRINGS
@@ -21,6 +21,14 @@ _PYTHON_LAUNCHER_MODULES = frozenset(
     {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"}
 )
 
+
+_TYPES: Final[dict[str, tuple[type, str]]] = {
+    "object": (dict, "a mapping"),
+    "array": (list, "a list"),
+    "string": (str, "a string"),
+    "integer": (int, "a whole number"),
+    "boolean": (bool, "true or false"),
+}
 
 LAUNCHERS: Final = {
     Framework.PYTORCH: "start the command with torchrun",
@@ -65,6 +73,10 @@ def _mistakes(job: DistributedTrainingJob) -> Iterator[Mistake]:
 
 def _unreadable(path: str, template: dict[str, Any]) -> Iterator[Mistake]:
     """What the schema of the CRD guarantees, for manifests that no API server has seen."""
+    mistyped = list(_mistyped(path, template, pod_template.cached()))
+    if mistyped:
+        yield from mistyped
+        return
     pod = template.get("spec")
     containers = pod.get("containers") if isinstance(pod, dict) else None
     if not isinstance(containers, list) or not containers:
@@ -75,6 +87,22 @@ def _unreadable(path: str, template: dict[str, Any]) -> Iterator[Mistake]:
         for container in containers:
             if not all(_named(variable) for variable in container.get("env") or []):
                 yield Mistake(f"{path}.spec.containers[{container['name']}].env", "every variable needs a name")
+
+
+def _mistyped(path: str, value: object, schema: dict[str, Any]) -> Iterator[Mistake]:
+    """Values of another type than the pod template's schema says; null is what generators write for left out."""
+    kind, what = _TYPES.get(schema.get("type", ""), (object, ""))
+    if value is None:
+        return
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        yield Mistake(path, f"must be {what}")
+    elif isinstance(value, dict):
+        of_any_name = schema.get("additionalProperties") or {}
+        for name, part in value.items():
+            yield from _mistyped(f"{path}.{name}", part, schema.get("properties", {}).get(name, of_any_name))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from _mistyped(f"{path}[{index}]", item, schema.get("items", {}))
 
 
 def _named(item: object) -> bool:
