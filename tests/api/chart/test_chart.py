@@ -53,7 +53,7 @@ RIGHTS = {
     ("", "pods"): {"get", "list", "watch", "create", "delete"},
     ("", "services"): {"get", "list", "watch", "create", "delete"},
     ("", "nodes"): {"list", "watch"},
-    ("", "events"): {"create"},
+    ("", "events"): {"create", "patch"},
 }
 
 

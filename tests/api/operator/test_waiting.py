@@ -6,7 +6,7 @@ import pytest
 
 from dtj.api import names
 from tests.api.fake_kubelet import TRAINER, FakeKubelet, waiting
-from tests.api.operator.polling import stays
+from tests.api.operator.polling import eventually, stays
 from tests.api.operator.scene import Scene, condition, worker
 
 pytestmark = pytest.mark.api
@@ -83,6 +83,23 @@ def test_a_pull_that_backs_off_and_tries_again_is_one_write(scene: Scene) -> Non
 
     since = scene.audit.writes(scene.namespace) - before
     assert since[f"PATCH {names.PLURAL}/status"] == 1, "only that it runs"
+
+
+def test_a_trouble_that_comes_again_is_one_event_that_counts(scene: Scene) -> None:
+    scene.submit()
+    scene.pods_are(worker(0), worker(1))
+    scene.kubelet.run(worker(1))
+    for _ in range(3):
+        container_waits("ErrImagePull", NOT_FOUND)(scene.kubelet, worker(0))
+        scene.status_in("Pending", "ImagePullBackOff")
+        container_waits("ContainerCreating", "")(scene.kubelet, worker(0))
+        scene.status_in("Starting")
+
+    def told() -> list[int]:
+        events = scene.all_of("events").values()
+        return [int(event["count"]) for event in events if event["reason"] == "ImagePullBackOff"]
+
+    eventually("one event, counted three times", told, lambda counts: counts == [3])
 
 
 def test_a_running_job_is_quiet(scene: Scene) -> None:

@@ -219,6 +219,42 @@ async def test_a_pod_that_is_gone_is_missed_once_that_is_sure(desk: Desk) -> Non
     assert status_in(desk).disruptions == 1
 
 
+async def test_absence_is_made_sure_of_also_by_the_process_that_began_the_attempt(desk: Desk) -> None:
+    desk.server.will(patched(JOB), created, created, created)
+    await desk.look(JOB)
+    begun = JOB.status(status_in(desk))
+    desk.has(POD.version(6).running())
+    desk.server.will(patched(begun, 3), created)
+    await desk.look()
+    assert status_in(desk).phase is Phase.RUNNING
+    desk.children.pods.forget(desk.children.pods.all()[0].metadata.uid)
+    desk.server.seen.clear()
+    desk.server.will(listed(POD.version(60).running()), SERVICES_LISTED)
+
+    assert await desk.look() == Outcome()
+    assert desk.sent == LISTS
+
+
+async def test_a_trouble_that_comes_again_is_counted_in_its_event(desk: Desk) -> None:
+    await settled(desk, POD.unschedulable())
+    told = BEGUN.status(status_in(desk))
+    desk.has(POD.version(2).running())
+    desk.server.will(patched(told, 3), created)
+    await desk.look()
+    running = status_in(desk).model_copy(update={"conditions": (), "reason": Reason.PODS_STARTING})
+    again = BEGUN.status(running).raw()
+    again["metadata"]["resourceVersion"] = "9"
+    desk.store.put(again)
+    desk.has(POD.version(4).unschedulable())
+    desk.server.seen.clear()
+    desk.server.will(patched(BEGUN.status(running), 10), json({}))
+
+    await desk.look()
+
+    event = desk.server.seen[-1]
+    assert (event.method, event.body["count"]) == ("PATCH", 2)
+
+
 async def test_nothing_is_decided_on_absence_while_nobody_answers(desk: Desk) -> None:
     await settled(desk, POD.running())
     desk.children.pods.forget(str(POD.metadata["uid"]))
@@ -264,10 +300,13 @@ async def test_half_a_gang_that_the_quota_refuses_again_is_given_back(desk: Desk
     live = told.raw()
     live["metadata"]["resourceVersion"] = "3"
     answers = (listed(FIRST.running()), SERVICES_LISTED, json(live), quota)
-    desk.server.will(*answers, patched(told, 4), json({"kind": "Status"}), created)
+    desk.server.will(*answers, patched(told, 4), json({"kind": "Status"}), json({}))
     assert (await desk.look()).error is not None
 
-    assert desk.sent == [*LISTS, "GET digits", "POST pods", "PATCH status", "DELETE digits-worker-0", "POST events"]
+    event = desk.server.seen[-1]
+    assert desk.sent[:-1] == [*LISTS, "GET digits", "POST pods", "PATCH status", "DELETE digits-worker-0"]
+    assert event.method == "PATCH"
+    assert event.body["message"].startswith("exceeded quota: gpus; restarting as attempt 1 in ")
     status = status_in(desk)
     assert (status.attempt, status.reason, status.restarts) == (1, Reason.QUOTA_EXCEEDED, 0)
     assert (await desk.look()).error is None

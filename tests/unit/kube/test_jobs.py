@@ -143,8 +143,8 @@ def an_event(reason: Reason = Reason.UNSCHEDULABLE, message: str = "0/2 nodes") 
     return Event(EventType.WARNING, reason, message)
 
 
-async def write(client: Client, event: Event, attempt: int = 0) -> None:
-    await jobs.write_event(client, a_job().build(), event, attempt, "2030-01-02T12:00:00Z")
+async def write(client: Client, event: Event, attempt: int = 0, count: int = 1) -> None:
+    await jobs.write_event(client, a_job().build(), event, attempt, "2030-01-02T12:00:00Z", count)
 
 
 async def test_an_event(server: ScriptedServer, client: Client) -> None:
@@ -167,6 +167,26 @@ async def test_an_event_that_was_written_before_is_none(server: ScriptedServer, 
     first, again, next_attempt, other_reason = (seen.body["metadata"]["name"] for seen in server.seen)
     assert first == again
     assert len({first, next_attempt, other_reason}) == 3
+
+
+async def test_a_repetition_is_counted_in_the_event_that_is_there(server: ScriptedServer, client: Client) -> None:
+    server.will(json({}), json({}))
+
+    await write(client, an_event(message="0/2 nodes"))
+    await write(client, an_event(message="0/3 nodes"), count=2)
+
+    first, again = server.seen
+    assert (again.method, again.path) == ("PATCH", f"{first.path}/{first.body['metadata']['name']}")
+    assert again.body == {"message": "0/3 nodes", "lastTimestamp": "2030-01-02T12:00:00Z", "count": 2}
+
+
+async def test_a_repetition_of_an_event_that_is_gone_is_a_new_one(server: ScriptedServer, client: Client) -> None:
+    server.will(refusal(404, "NotFound"), json({}))
+
+    await write(client, an_event(), count=3)
+
+    assert [seen.method for seen in server.seen] == ["PATCH", "POST"]
+    assert server.seen[1].body["count"] == 3
 
 
 async def test_an_event_that_is_refused_is_told(server: ScriptedServer, client: Client) -> None:

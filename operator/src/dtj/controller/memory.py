@@ -1,11 +1,13 @@
 """What this process knows of a job beyond the caches, and may forget: another process starts without it."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from msgspec.structs import replace
 
+from dtj.api.reasons import Reason
 from dtj.api.status import JobStatus
 from dtj.lifecycle import status as status_of
 from dtj.lifecycle.children import Pod
@@ -28,9 +30,17 @@ class Memory:
     committed: int | None = None
     distrusted: bool = False
     complaint: str = ""
+    _told: Counter[tuple[int, Reason]] = field(default_factory=Counter)
     _obstacle: Obstacle | None = None
     _obstacle_met_at: float = 0.0
     _removed: dict[str, Pod] = field(default_factory=dict)
+
+    def tell(self, attempt: int, reason: Reason) -> int:
+        """How often this is told of an attempt, this time included."""
+        for earlier in [told for told in self._told if told[0] < attempt - 1]:
+            del self._told[earlier]
+        self._told[attempt, reason] += 1
+        return self._told[attempt, reason]
 
     def meet(self, obstacle: Obstacle, at: float) -> None:
         self._obstacle, self._obstacle_met_at = obstacle, at

@@ -238,8 +238,10 @@ class Reconciler:
     async def _tell(self, job: DistributedTrainingJob, decision: Decision, now: datetime) -> None:
         """Events are for people and may be lost; the status has said it already."""
         for event in decision.events:
+            attempt = job.status.attempt
+            count = self._memory(job.metadata.uid).tell(attempt, event.reason)
             try:
-                await jobs.write_event(self._client, job, event, job.status.attempt, now.strftime("%Y-%m-%dT%H:%M:%SZ"))
+                await jobs.write_event(self._client, job, event, attempt, now.strftime("%Y-%m-%dT%H:%M:%SZ"), count)
             except KubeError as error:
                 log.warning("event %s of job %s/%s: %s", event.reason, job.metadata.namespace, job.metadata.name, error)
 

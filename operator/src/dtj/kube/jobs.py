@@ -86,33 +86,45 @@ async def delete_job(client: Client, namespace: str, write: DeleteJob) -> None:
             raise
 
 
-async def write_event(client: Client, job: DistributedTrainingJob, event: Event, attempt: int, time: str) -> None:
-    """One event per job, attempt and reason: its name is derived from them, so that a repetition is no second event."""
+async def write_event(
+    client: Client, job: DistributedTrainingJob, event: Event, attempt: int, time: str, count: int
+) -> None:
+    """One object per job, attempt and reason: its name is derived from them, and a repetition is counted in it.
+
+    ``count``: how often this process has told it, this time included. ``time`` is RFC 3339.
+    """
     digest = sha256(f"{job.metadata.uid}/{attempt}/{event.reason}".encode()).hexdigest()[:16]
+    name, namespace = f"{job.metadata.name}.{digest}", job.metadata.namespace
+    latest = {"message": event.message[:1024], "lastTimestamp": time, "count": count}
     manifest = {
         "apiVersion": "v1",
         "kind": "Event",
-        "metadata": {"name": f"{job.metadata.name}.{digest}", "namespace": job.metadata.namespace},
+        "metadata": {"name": name, "namespace": namespace},
         "involvedObject": {
             "apiVersion": names.API_VERSION,
             "kind": names.KIND,
             "name": job.metadata.name,
-            "namespace": job.metadata.namespace,
+            "namespace": namespace,
             "uid": job.metadata.uid,
         },
         "type": event.type,
         "reason": event.reason,
-        "message": event.message[:1024],
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "firstTimestamp": time,
-        "lastTimestamp": time,
-        "count": 1,
+        **latest,
     }
     try:
-        await client.request("POST", paths.events(job.metadata.namespace), body=manifest)
+        if count > 1:
+            await client.request("PATCH", paths.event(namespace, name), body=latest, content_type=MERGE_PATCH)
+            return
     except ApiError as error:
-        if error.code != 409:
+        if error.code != 404:  # events are deleted after an hour
+            raise
+    try:
+        await client.request("POST", paths.events(namespace), body=manifest)
+    except ApiError as error:
+        if error.code != 409:  # told by an earlier process
             raise
 
 

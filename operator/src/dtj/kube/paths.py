@@ -29,6 +29,10 @@ def events(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/events"
 
 
+def event(namespace: str, name: str) -> str:
+    return f"{events(namespace)}/{name}"
+
+
 def job(namespace: str, name: str) -> str:
     return f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}/{name}"
 
