@@ -75,6 +75,7 @@ def test_defaults_are_written_into_the_object(resource: Resource) -> None:
         "managedBy": "dtj.dev/operator",
         "cleanupPolicy": "Running",
         "failurePolicy": {"maxRestarts": 3},
+        "agent": {"mode": "Auto"},
     }
 
 

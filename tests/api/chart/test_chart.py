@@ -52,6 +52,7 @@ RIGHTS = {
     (names.GROUP, f"{names.PLURAL}/status"): {"patch"},
     ("", "pods"): {"get", "list", "watch", "create", "delete"},
     ("", "services"): {"get", "list", "watch", "create", "delete"},
+    ("", "configmaps"): {"create"},
     ("", "nodes"): {"list", "watch"},
     ("", "events"): {"create", "patch"},
 }

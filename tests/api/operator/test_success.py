@@ -58,7 +58,8 @@ def test_calls_of_a_job_that_succeeds(scene: Scene, workers: int) -> None:
     writes = scene.audit.writes(scene.namespace)
 
     assert writes.pop("POST events", 0) in range(1, 5), scene.audit.requests(scene.namespace)
-    assert writes == {"POST services": 1, "POST pods": workers, f"PATCH {names.PLURAL}/status": 3}
+    agent = {"POST configmaps": 1}  # for all jobs of the namespace
+    assert writes == {**agent, "POST services": 1, "POST pods": workers, f"PATCH {names.PLURAL}/status": 3}
     assert [request for request in scene.audit.requests(scene.namespace) if not request.is_write] == []
 
 

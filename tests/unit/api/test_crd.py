@@ -144,6 +144,8 @@ def test_defaults_of_the_spec() -> None:
         "spec.failurePolicy.maxRestarts": 3,
         "spec.cleanupPolicy": "Running",
         "spec.progress.intervalSeconds": 10,
+        "spec.agent": {"mode": "Auto"},
+        "spec.agent.mode": "Auto",
     }
 
 

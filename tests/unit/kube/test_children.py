@@ -12,7 +12,8 @@ from dtj.kube import paths
 from dtj.kube.children import BATCHES, IN_FLIGHT, Children
 from dtj.kube.client import Client
 from dtj.kube.errors import ApiError, NameTakenError
-from dtj.lifecycle.decision import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService, Write
+from dtj.lifecycle.decision import CreateConfigMap, CreatePod, CreateService, DeleteJob, DeletePod, DeleteService, Write
+from dtj.plan.agent_archive import agent_config_map
 from dtj.plan.pods import pod_builder
 from dtj.plan.services import headless_service
 from dtj.plan.topology import topology_of
@@ -62,6 +63,46 @@ async def test_what_was_created_is_known_at_once(server: ScriptedServer, childre
         ("POST", SERVICES_PATH, SERVICE),
         ("POST", PODS_PATH, PODS[0]),
     ]
+
+
+AGENT = CreateConfigMap(agent_config_map(NAMESPACE))
+AGENT_THERE = refusal(409, "AlreadyExists", 'configmaps "dtj-agent" already exists')
+
+
+@pytest.mark.parametrize("answer", [json({}), AGENT_THERE], ids=["it is new there", "it is there"])
+async def test_the_agent_is_brought_to_a_namespace_once_and_nothing_is_read(
+    server: ScriptedServer, children: Children, answer: Answer
+) -> None:
+    server.will(answer, json(stored(PODS[0])), json(stored(PODS[1])))
+
+    await apply(children, CreatePod(PODS[0]), AGENT)
+    await apply(children, AGENT, CreatePod(PODS[1]))
+
+    assert [(seen.method, seen.path) for seen in server.seen] == [
+        ("POST", f"/api/v1/namespaces/{NAMESPACE}/configmaps"),
+        ("POST", PODS_PATH),
+        ("POST", PODS_PATH),
+    ]
+
+
+async def test_an_agent_that_cannot_be_brought_lets_no_pod_start(server: ScriptedServer, children: Children) -> None:
+    server.will(refusal(403, "Forbidden", 'configmaps "dtj-agent" is forbidden: exceeded quota: few'), json({}))
+
+    with pytest.raises(ApiError, match="exceeded quota"):
+        await apply(children, AGENT, CreatePod(PODS[0]))
+    await apply(children, AGENT)
+
+    assert [seen.path.rsplit("/", 1)[-1] for seen in server.seen] == ["configmaps", "configmaps"], "tried again"
+
+
+async def test_the_agent_may_have_been_deleted_since(server: ScriptedServer, children: Children) -> None:
+    doubted = CreateConfigMap(AGENT.manifest, may_be_gone=True)
+    server.will(json({}), json({}), json({}))
+
+    for wait, write, sent in ((0, AGENT, 1), (0, doubted, 1), (31, AGENT, 1), (0, doubted, 2), (301, AGENT, 3)):
+        await asyncio.sleep(wait)
+        await apply(children, write)
+        assert len(server.seen) == sent
 
 
 async def test_what_an_earlier_try_created_is_ours(server: ScriptedServer, children: Children) -> None:

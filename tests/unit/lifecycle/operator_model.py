@@ -144,7 +144,7 @@ class Operator:
         if decision.rests_on_absence or (creates and not surely_all):
             needed.add(Confirmation.PODS)
         guarded = decision.status is not None and not self._waits(job, decision, too_early=too_early)
-        unguarded = decision.writes and not guarded and not status_of.is_finished(job.status)
+        unguarded = decision.changes_job and not guarded and not status_of.is_finished(job.status)
         if unguarded or self.memory.distrusted or self.observed(job).pods[Bucket.NEWER]:
             needed.add(Confirmation.JOB)
         return needed

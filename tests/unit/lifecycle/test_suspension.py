@@ -157,7 +157,7 @@ def test_a_job_whose_hash_is_of_another_version_of_the_operator_is_left_alone() 
     assert decided(other, worker(0).running(), worker(1).running())[1] == NOTHING
 
 
-MISTAKE = resumed().spec(processesPerReplica=2).container(command=["python"])
+MISTAKE = resumed().spec(processesPerReplica=2, agent={"mode": "Disabled"}).container(command=["python"])
 
 
 def test_a_job_that_is_resumed_with_a_mistake_stays_without_pods() -> None:

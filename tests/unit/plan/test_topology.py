@@ -56,6 +56,7 @@ PROCESSES: dict[str, tuple[JobBuilder, int]] = {
         a_job().container(resources={"limits": {"nvidia.com/mig-1g.5gb": 2, "nvidia.com/mig-2g.10gb": 1}}),
         3,
     ),
+    "JAX and TensorFlow use them all from one process": (a_job().framework("JAX").container(resources=GPUS), 1),
     "a number wins over accelerators": (a_job().container(resources=GPUS).spec(processesPerReplica=1), 1),
     "accelerators of a sidecar do not count": (
         a_job().pod(containers=[{"name": "side", "resources": GPUS}, {"name": "trainer"}]),

@@ -7,15 +7,20 @@ import pytest
 from dtj.plan.validation import mistakes_in
 from tests.builders import JobBuilder, a_job
 
-TWO = a_job().spec(processesPerReplica=2)
+TWO = a_job().spec(processesPerReplica=2, agent={"mode": "Disabled"})
 GPUS = {"limits": {"nvidia.com/gpu": 8}}
-LAUNCHER_NEEDED = "need a launcher: start the command with torchrun, or set spec.processesPerReplica to 1"
+LAUNCHER_NEEDED = (
+    "need a launcher where spec.agent.mode is Disabled: start the command with torchrun, "
+    "or set spec.processesPerReplica to 1"
+)
+DISABLED = {"mode": "Disabled"}
+HOROVOD = a_job().framework("Horovod").replicas(2).container(command=["python", "train.py"])
 
 MISTAKES: dict[str, tuple[JobBuilder, str, str]] = {
     "a framework of a later version": (
         a_job().framework("MPI"),
         "spec.framework",
-        "this version does not run MPI yet; it runs PyTorch, TensorFlow, JAX, Custom",
+        "this version does not run MPI yet; it runs PyTorch, TensorFlow, Horovod, JAX, Custom",
     ),
     "no containers": (a_job().pod(containers=[]), "spec.template.spec.containers", "at least one container is needed"),
     "limits that are no mapping": (
@@ -90,6 +95,34 @@ MISTAKES: dict[str, tuple[JobBuilder, str, str]] = {
         "spec.template.spec.volumes",
         "the name dtj-shm belongs to the operator",
     ),
+    "the agent's volume": (
+        a_job().pod(volumes=[{"name": "dtj-agent", "emptyDir": {}}]),
+        "spec.template.spec.volumes",
+        "the name dtj-agent belongs to the operator",
+    ),
+    "several processes of a framework that needs but one": (
+        a_job().framework("TensorFlow").spec(processesPerReplica=2),
+        "spec.processesPerReplica",
+        "TensorFlow uses all accelerators of a pod from one process; leave it out",
+    ),
+    "Horovod without the agent": (
+        HOROVOD.spec(agent=DISABLED),
+        "spec.agent.mode",
+        "Horovod's processes meet at a rendezvous that the agent serves; leave it out",
+    ),
+    "Horovod without a command": (
+        HOROVOD.container(command=None),
+        "spec.template.spec.containers[trainer].command",
+        "Horovod needs a command here: the agent starts it when all processes can meet",
+    ),
+    "more hosts than a variable holds": (
+        a_job("n" * 40).framework("Custom").replicas(2_000),
+        "spec.replicas",
+        (
+            "the hosts of all pods make the variable DTJ_HOSTS 214889 bytes long, and Linux takes less than 131072: "
+            "use fewer pods or a shorter name"
+        ),
+    ),
     "a variable of the wiring": (
         a_job().container(env=[{"name": "MASTER_ADDR", "value": "me"}]),
         "spec.template.spec.containers[trainer].env",
@@ -109,12 +142,12 @@ MISTAKES: dict[str, tuple[JobBuilder, str, str]] = {
     ),
     "several processes and a plain command": (
         TWO.container(command=["python", "train.py"]),
-        "spec.template.spec.containers[].command",
+        "spec.template.spec.containers[trainer].command",
         f"2 processes per replica (from spec.processesPerReplica) {LAUNCHER_NEEDED}",
     ),
     "several accelerators and a plain command": (
-        a_job().container(command=["python", "train.py"], resources=GPUS),
-        "spec.template.spec.containers[].command",
+        a_job().spec(agent=DISABLED).container(command=["python", "train.py"], resources=GPUS),
+        "spec.template.spec.containers[trainer].command",
         f"8 processes per replica (from its accelerators) {LAUNCHER_NEEDED}",
     ),
 }
@@ -137,6 +170,11 @@ FINE: dict[str, JobBuilder] = {
     ),
     "labels and volumes of the user": a_job().pod(volumes=[{"name": "data"}]).pod_metadata(labels={"a.b/c": "d"}),
     "metadata left empty": a_job().spec(template={"metadata": None, "spec": {"containers": [{"name": "a"}]}}),
+    "several processes that the agent starts": a_job()
+    .spec(processesPerReplica=2)
+    .container(command=["python", "train.py"]),
+    "Horovod": HOROVOD,
+    "a thousand hosts": a_job().framework("Custom").replicas(1_000),
     "several processes of a framework that starts them itself": a_job()
     .framework("Custom")
     .spec(processesPerReplica=2)

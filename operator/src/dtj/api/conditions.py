@@ -9,6 +9,7 @@ class ConditionType(StrEnum):
     SUSPENDED = "Suspended"
     RUNNING = "Running"
     STALLED = "Stalled"
+    WITHOUT_AGENT = "WithoutAgent"
     COMPLETE = "Complete"
     FAILED = "Failed"
 

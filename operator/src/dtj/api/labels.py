@@ -10,3 +10,9 @@ TRAINER = "dtj.dev/trainer-container"
 
 RESERVED_PREFIX = "dtj.dev/"
 """Labels and annotations with this prefix belong to the operator; a template may not set them."""
+
+MANAGED_BY = "app.kubernetes.io/managed-by"
+OPERATOR = "dtj-operator"
+COMPONENT = "app.kubernetes.io/component"
+AGENT = "agent"
+"""On what belongs to no job: the labels that Kubernetes recommends, so that people can find it."""

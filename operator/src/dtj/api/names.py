@@ -14,6 +14,10 @@ MANAGER = "dtj.dev/operator"
 WORKER_ROLE = "worker"
 TRAINER_CONTAINER = "trainer"
 
+AGENT_FILE = "agent.pyz"
+"""The agent in its ConfigMap, and where a container finds it."""
+AGENT_PATH = f"/dtj/{AGENT_FILE}"
+
 MAX_LABEL_LENGTH = 63
 """A pod's hostname and a Service's name are DNS-1035 labels (RFC 1035: at most 63 octets)."""
 
@@ -29,6 +33,11 @@ def pod_name(job: str, role: str, index: int, attempt: int) -> str:
 
 def service_name(job: str) -> str:
     return f"{job}-workers"
+
+
+def agent_config_map_name(digest: str) -> str:
+    """By its content, so that two versions of the operator never change each other's. ``digest``: SHA-256, hex."""
+    return f"dtj-agent-{digest[:16]}"
 
 
 def pod_host(job: str, role: str, index: int, attempt: int) -> str:

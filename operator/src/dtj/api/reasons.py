@@ -14,6 +14,7 @@ class Reason(StrEnum):
     JOB_SUSPENDED = "JobSuspended"
     JOB_RESUMED = "JobResumed"
     SPEC_CHANGED = "SpecChanged"
+    NO_SHELL = "NoShell"
 
     # A pod waits: what a person can act on
     UNSCHEDULABLE = "Unschedulable"

@@ -51,6 +51,10 @@ ROLES_BY_FRAMEWORK: Final[dict[str, tuple[str, ...]]] = {
 """``Custom`` may have any roles."""
 
 
+ONE_PROCESS_FRAMEWORKS: Final = ("TensorFlow",)
+"""One process drives all accelerators of a pod."""
+
+
 def _text_list(values: tuple[str, ...]) -> str:
     return "[" + ", ".join(f"'{value}'" for value in values) + "]"
 
@@ -190,7 +194,29 @@ RESERVED_ENVIRONMENT: Final = tuple(
     for rule in _reserved(framework, variables)
 )
 
-SPEC: Final = (*IMMUTABLE, *ROLES, *RESERVED_ENVIRONMENT)
+_HOROVOD: Final = "self.framework != 'Horovod' || "
+
+LAUNCH: Final = (
+    Rule(
+        rule=f"!(self.framework in {_text_list(ONE_PROCESS_FRAMEWORKS)}) || !has(self.processesPerReplica) || "
+        "self.processesPerReplica == 1",
+        message="TensorFlow uses all accelerators of a pod from one process; leave it out",
+        field_path=".processesPerReplica",
+    ),
+    Rule(
+        rule=f"{_HOROVOD}!has(self.agent) || !has(self.agent.mode) || self.agent.mode != 'Disabled'",
+        message="Horovod's processes meet at a rendezvous that the agent serves; leave it out",
+        field_path=".agent.mode",
+    ),
+    Rule(
+        rule=f"{_HOROVOD}{_trainer('self.template', lambda c: f'has({c}.command) && size({c}.command) > 0')}",
+        message="Horovod needs a command in the trainer container: the agent starts it when all processes can meet",
+        field_path=".template.spec.containers",
+    ),
+)
+"""How many processes start, and by whom."""
+
+SPEC: Final = (*IMMUTABLE, *ROLES, *LAUNCH, *RESERVED_ENVIRONMENT)
 
 
 def _reserved_keys(kind: str) -> Rule:

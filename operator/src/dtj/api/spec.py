@@ -225,14 +225,15 @@ class Progress(Value):
 
 
 class Agent(Value):
-    """The small program that watches the training from inside its container."""
+    """The small program that starts the training inside its container."""
 
-    mode: AgentMode | None = Field(
-        default=None,
+    mode: AgentMode = Field(
+        default=AgentMode.AUTO,
         description=(
-            "Auto: the command of the trainer container is started through the agent, which reads the progress. "
-            "Disabled: the command runs untouched. This version has no agent yet: only Disabled is accepted, and it "
-            "is what a job without this field gets."
+            "Auto: the command of the trainer container is started through the agent: it starts several processes "
+            "where processesPerReplica asks for them, passes signals on, and serves Horovod's rendezvous. It is used "
+            "where the container has a command, and the image /bin/sh and Python 3.9 or newer. Disabled: the command "
+            "runs untouched. Default Auto."
         ),
     )
 
@@ -244,7 +245,7 @@ class JobSpec(Value):
         description=(
             "Which environment the pods get, so that the processes find each other: PyTorch (python and torchrun "
             "alike), TensorFlow (TF_CONFIG), Horovod, JAX, MPI, or Custom (the DTJ_ variables only). "
-            "Can't be changed later. This version does not run Horovod and MPI yet."
+            "Can't be changed later. This version does not run MPI yet."
         )
     )
     replicas: int = Field(
@@ -259,7 +260,9 @@ class JobSpec(Value):
         le=MAX_PROCESSES_PER_REPLICA,
         description=(
             "How many training processes run in one pod, usually one per GPU. Left out: as many as the trainer "
-            "container requests accelerators, else 1. The world size is this times the number of pods."
+            "container requests accelerators, else 1; TensorFlow and JAX use all accelerators of a pod from one "
+            "process. The world size is this times the number of pods. The agent starts them where the command is "
+            "plain python; torchrun and its like start them themselves."
         ),
     )
     template: PodTemplate = Field(
@@ -342,6 +345,6 @@ class JobSpec(Value):
     progress: Progress | None = Field(
         default=None, description="How the progress of the training is read. This version can't read it yet."
     )
-    agent: Agent | None = Field(
-        default=None, description="The small program inside the trainer container that reads the progress."
+    agent: Agent = Field(
+        default=Agent(), description="The small program that starts the training inside the trainer container."
     )

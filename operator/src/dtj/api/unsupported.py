@@ -6,7 +6,6 @@ Whoever makes one work deletes its row. Every condition is CEL on ``spec`` and t
 from typing import Final, NamedTuple
 
 from dtj.api.rules import Rule
-from dtj.api.spec import Framework
 
 
 class Unsupported(NamedTuple):
@@ -17,13 +16,11 @@ class Unsupported(NamedTuple):
     message: str
 
 
-LATER_FRAMEWORKS: Final = (Framework.HOROVOD, Framework.MPI)
-
 TABLE: Final = (
     Unsupported(
         "spec.framework",
-        f"!(self.framework in [{', '.join(repr(str(framework)) for framework in LATER_FRAMEWORKS)}])",
-        "this version runs PyTorch, TensorFlow, JAX and Custom only",
+        "self.framework != 'MPI'",
+        "this version runs PyTorch, TensorFlow, Horovod, JAX and Custom only",
     ),
     Unsupported(
         "spec.template.spec.hostNetwork",
@@ -34,11 +31,6 @@ TABLE: Final = (
         "spec.progress",
         "!has(self.progress)",
         "this version can't read the progress of a training yet; leave it out",
-    ),
-    Unsupported(
-        "spec.agent.mode",
-        "!has(self.agent) || !has(self.agent.mode) || self.agent.mode != 'Auto'",
-        "this version has no agent yet; leave it out or set Disabled",
     ),
 )
 

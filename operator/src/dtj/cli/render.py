@@ -26,7 +26,8 @@ RENDERED_UID = "00000000-0000-0000-0000-000000000000"
 def render(filename: Any, namespace: str) -> None:  # noqa: ANN401 - click's file type
     """Print the Service and the pods that the operator would create for a job.
 
-    Nothing is sent anywhere. All of a manifest is checked only by the API server: kubectl apply --dry-run=server.
+    The ConfigMap with the agent, the same for all jobs, is left out. Nothing is sent anywhere. All of a manifest is
+    checked only by the API server: kubectl apply --dry-run=server.
     """
     job = _read_job(filename.read(), namespace)
     topology = topology_of(job.spec)

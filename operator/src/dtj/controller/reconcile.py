@@ -96,7 +96,7 @@ class Reconciler:
         if decision.rests_on_absence or (creates and not surely_all):
             needed.add(Confirmation.PODS)
         guarded = decision.status is not None and not self._too_early(key, job.status, decision)
-        unguarded = decision.writes and not guarded and not status_of.is_finished(job.status)
+        unguarded = decision.changes_job and not guarded and not status_of.is_finished(job.status)
         if unguarded or memory.distrusted or observed.pods[Bucket.NEWER]:
             needed.add(Confirmation.JOB)
         return frozenset(needed)

@@ -13,18 +13,32 @@ from dtj.kube.client import Client
 from dtj.kube.errors import ApiError, KubeError, NameTakenError, UnreachableError
 from dtj.kube.reflector import Child, OnChange, Reflector
 from dtj.lifecycle.children import Pod, Service
-from dtj.lifecycle.decision import CreatePod, CreateService, DeleteJob, DeletePod, DeleteService, Write
+from dtj.lifecycle.decision import (
+    CreateConfigMap,
+    CreatePod,
+    CreateService,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    Write,
+)
 
 IN_FLIGHT: Final = 64
 """Writes of one job under way at the same time."""
 
 BATCHES: Final[tuple[tuple[type[Write], ...], ...]] = (
-    (CreateService,),
+    (CreateConfigMap, CreateService),
     (DeletePod, DeleteService),
     (CreatePod,),
     (DeleteJob,),
 )
-"""Names exist when pods start; who held a slot was told to go before the next one fills it; the job goes last."""
+"""The agent and names exist when pods start; who held a slot was told to go before the next one fills it; the job goes
+last."""
+
+AGENT_LIFETIME: Final = 300.0
+"""Seconds for which the agent that was brought to a namespace is not brought again."""
+DOUBTED_AGENT_LIFETIME: Final = 30.0
+"""The same where pods that do not start may be missing it: nothing watches whether somebody has deleted it."""
 
 
 class Children:
@@ -32,6 +46,7 @@ class Children:
 
     def __init__(self, client: Client, on_pod: OnChange[Pod], on_service: OnChange[Service]) -> None:
         self._client = client
+        self._agent_brought_at: dict[str, float] = {}
         self.pods = Reflector(client, paths.PODS, labels.JOB_UID, Pod, _job_uid, on_pod)
         self.services = Reflector(client, paths.SERVICES, labels.JOB_UID, Service, _job_uid, on_service)
 
@@ -84,6 +99,9 @@ class Children:
 
     async def _write(self, namespace: str, job_uid: str, write: Write) -> None:
         match write:
+            case CreateConfigMap(manifest, may_be_gone):
+                lifetime = DOUBTED_AGENT_LIFETIME if may_be_gone else AGENT_LIFETIME
+                await self._bring_agent(namespace, manifest, lifetime)
             case CreatePod(manifest):
                 await self._create(self.pods, paths.pods(namespace), paths.pod, manifest, job_uid)
             case CreateService(manifest):
@@ -94,6 +112,19 @@ class Children:
                 await self._delete(self.services, paths.service(namespace, name), uid, None)
             case DeleteJob():
                 await jobs.delete_job(self._client, namespace, write)
+
+    async def _bring_agent(self, namespace: str, manifest: dict[str, Any], lifetime: float) -> None:
+        """Its name is its content, and pods look at both: what is there under the name needs no second look here."""
+        now = asyncio.get_running_loop().time()
+        if now - self._agent_brought_at.get(namespace, -lifetime) < lifetime:
+            return
+        try:
+            await self._client.request("POST", paths.config_maps(namespace), body=manifest)
+        except ApiError as error:
+            if error.code != 409 or error.reason != "AlreadyExists":
+                raise
+        recent = {name: time for name, time in self._agent_brought_at.items() if now - time < AGENT_LIFETIME}
+        self._agent_brought_at = {**recent, namespace: now}
 
     async def _create(
         self,

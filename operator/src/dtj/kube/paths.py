@@ -25,6 +25,10 @@ def service(namespace: str, name: str) -> str:
     return f"{services(namespace)}/{name}"
 
 
+def config_maps(namespace: str) -> str:
+    return f"/api/v1/namespaces/{namespace}/configmaps"
+
+
 def events(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/events"
 

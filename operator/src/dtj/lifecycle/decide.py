@@ -11,6 +11,7 @@ from dtj.api.job import DistributedTrainingJob
 from dtj.api.reasons import Reason
 from dtj.api.spec import RuleAction
 from dtj.api.status import JobStatus, Phase
+from dtj.lifecycle.agent_delivery import LONG_START, agent_delivery, until_doubt
 from dtj.lifecycle.attempts import begin_attempt, counted, is_made_from, until_creation, withdrawn
 from dtj.lifecycle.cleanup import deletions_at_end, deletions_of_older
 from dtj.lifecycle.creation import creations, unfilled_slots
@@ -23,6 +24,7 @@ from dtj.lifecycle.restart_policy import Verdict, attempts_are_used_up, spread_b
 from dtj.lifecycle.start import all_run, starting_status
 from dtj.lifecycle.status import Situation, has_begun, is_finished, status_in, with_situation
 from dtj.lifecycle.success import deciding_roles, is_successful, successes
+from dtj.lifecycle.without_agent import NO_SHELL_MESSAGE, lacks_shell, uncounted, with_agent_again, without_agent
 from dtj.lifecycle.wording import failure_in_words, next_attempt_in_words, pods_in_words
 from dtj.plan.topology import topology_of
 from dtj.plan.validation import Mistake, mistakes_in
@@ -106,7 +108,7 @@ def _begin(look: Look) -> Decision:
     elif attempts_are_used_up(status):
         return _last_attempt(look)
     else:
-        number, after = status.attempt + 1, look.after_this_attempt()
+        number, after = status.attempt + 1, look.with_status(with_agent_again(status)).after_this_attempt()
         reason = Reason.JOB_RESUMED if status.has(ConditionType.SUSPENDED) else Reason.SPEC_CHANGED
     message = f"attempt {number}: creating {pods_in_words(len(look.topology.slots))}"
     return _commit(after, Situation(Phase.STARTING, reason, message), number, EventType.NORMAL)
@@ -121,7 +123,7 @@ def _commit(look: Look, situation: Situation, number: int, kind: EventType, back
     deletions = deletions_of_older(look.observed, look.status.last_failure)
     return Decision(
         status=committed.status,
-        writes=(*deletions, *(() if backoff_seconds else creations(committed))),
+        writes=(*deletions, *(() if backoff_seconds else (*agent_delivery(committed), *creations(committed)))),
         events=(Event(kind, situation.reason, situation.message),),
         requeue_after=timedelta(seconds=backoff_seconds) if backoff_seconds else None,
     )
@@ -147,6 +149,8 @@ def _fall(look: Look, failed: Sequence[Candidate]) -> Decision:
 
 
 def _end_attempt(look: Look, cause: Candidate) -> Decision:
+    if lacks_shell(cause, look.job, look.topology):
+        return _restart_without_agent(look, cause)
     verdict = verdict_on(cause, look.job, look.now)
     failure = describe(cause, look.topology, look.status.attempt, verdict.action)
     recorded = look.with_status(counted(look.status, verdict, failure))
@@ -162,6 +166,16 @@ def _restart(look: Look, cause: Candidate, sentence: str, verdict: Verdict) -> D
     situation = Situation(Phase.RESTARTING, cause.reason, message)
     number = look.status.attempt + 1
     return _commit(look.after_this_attempt(), situation, number, EventType.WARNING, verdict.backoff_seconds)
+
+
+def _restart_without_agent(look: Look, cause: Candidate) -> Decision:
+    verdict = uncounted(look.status)
+    failure = describe(cause, look.topology, look.status.attempt, verdict.action)
+    recorded = look.with_status(counted(look.status, verdict, failure))
+    after = recorded.with_status(without_agent(recorded)).after_this_attempt()
+    message = f"{NO_SHELL_MESSAGE}; {next_attempt_in_words(look.status, backoff_seconds=0)}"
+    situation = Situation(Phase.RESTARTING, Reason.NO_SHELL, message)
+    return _commit(after, situation, look.status.attempt + 1, EventType.WARNING)
 
 
 def _is_half_a_gang_that_gets_no_more(look: Look) -> bool:
@@ -218,13 +232,16 @@ def _go_on(look: Look) -> Decision:
     situation, status = starting_status(look)
     obstacle = look.observed.obstacle
     blocked = obstacle is not None and obstacle.blocks(look.job.metadata.generation)
-    writes = (*deletions, *(() if blocked else creations(look)))
+    writes = (*deletions, *(() if blocked else (*agent_delivery(look), *creations(look))))
     return replace(_changed(look.status, status, situation, writes), requeue_after=next_look)
 
 
 def _next_deadline(look: Look) -> timedelta | None:
     startup = None if all_run(look) else until_startup_deadline(look.job, look.observed, look.now)
-    deadlines = (until_active_deadline(look.job, look.now), startup)
+    doubt = until_doubt(look)
+    if doubt is not None and _is_over(doubt):
+        doubt = LONG_START
+    deadlines = (until_active_deadline(look.job, look.now), startup, doubt)
     return min((left for left in deadlines if left is not None), default=None)
 
 

@@ -21,6 +21,14 @@ class CreateService:
 
 
 @dataclass(frozen=True)
+class CreateConfigMap:
+    """Bring the agent to the job's namespace. ``may_be_gone``: also where it was brought not long ago."""
+
+    manifest: dict[str, Any]
+    may_be_gone: bool = False
+
+
+@dataclass(frozen=True)
 class CreatePod:
     """Create one pod of the current attempt."""
 
@@ -53,7 +61,7 @@ class DeleteJob:
     resource_version: str
 
 
-Write = CreateService | CreatePod | DeletePod | DeleteService | DeleteJob
+Write = CreateConfigMap | CreateService | CreatePod | DeletePod | DeleteService | DeleteJob
 
 
 class EventType(StrEnum):
@@ -85,6 +93,11 @@ class Decision:
     requeue_after: timedelta | None = None
     rests_on_absence: bool = False
 
+    @property
+    def changes_job(self) -> bool:
+        """Whether a write touches the job's own objects; the agent is its namespace's and harms nobody."""
+        return any(not isinstance(write, CreateConfigMap) for write in self.writes)
+
 
 NOTHING = Decision()
 
@@ -106,6 +119,8 @@ def _lines(decision: Decision) -> Iterator[str]:
 
 def _line(write: Write) -> str:
     match write:
+        case CreateConfigMap(manifest):
+            return f"create config map {manifest['metadata']['name']}"
         case CreateService(manifest):
             return f"create service {manifest['metadata']['name']}"
         case CreatePod(manifest):

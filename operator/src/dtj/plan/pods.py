@@ -10,10 +10,12 @@ from dtj.api import environment as env
 from dtj.api import labels, names
 from dtj.api.job import DistributedTrainingJob
 from dtj.plan.accelerators import accelerators
+from dtj.plan.agent_archive import agent_archive
 from dtj.plan.frameworks import WIRINGS, common
 from dtj.plan.frameworks.place import Place
+from dtj.plan.launch import through_agent, uses_agent
 from dtj.plan.metadata import job_labels, owner_reference
-from dtj.plan.topology import Slot, Topology, trainer_container
+from dtj.plan.topology import Group, Slot, Topology, trainer_container
 
 NOT_READY_TAINT = "node.kubernetes.io/not-ready"
 UNREACHABLE_TAINT = "node.kubernetes.io/unreachable"
@@ -21,14 +23,22 @@ NODE_LOSS_SECONDS = 30
 """How long a pod stays bound to a node that is not there any more; Kubernetes' own default is 300."""
 
 SHARED_MEMORY_VOLUME = "dtj-shm"
+AGENT_VOLUME = "dtj-agent"
 _SHARED_MEMORY_PATH = "/dev/shm"  # noqa: S108 - not a temporary file: where POSIX shared memory lives
+
+_AGENT_MOUNT = {
+    "name": AGENT_VOLUME,
+    "mountPath": names.AGENT_PATH,
+    "subPath": names.AGENT_FILE,  # a file mounted so stays as it was when the container started
+    "readOnly": True,
+}
 
 PodBuilder = Callable[[Slot], dict[str, Any]]
 
 
 def pod_builder(job: DistributedTrainingJob, topology: Topology, attempt: int) -> PodBuilder:
     """Return a function that gives the pod of a slot in this attempt, as the API server takes it."""
-    prepared = {group.role: _prepare(job, group.template) for group in topology.groups}
+    prepared = {group.role: _prepare(job, group) for group in topology.groups}
     trainers = {group.role: str(trainer_container(group.template)["name"]) for group in topology.groups}
     wiring = WIRINGS[job.spec.framework]
 
@@ -57,8 +67,9 @@ def pod_builder(job: DistributedTrainingJob, topology: Topology, attempt: int) -
     return build
 
 
-def _prepare(job: DistributedTrainingJob, template: dict[str, Any]) -> dict[str, Any]:
-    """Complete a template with all that is the same for every pod of its role."""
+def _prepare(job: DistributedTrainingJob, group: Group) -> dict[str, Any]:
+    """Complete a role's template with all that is the same for every pod of it."""
+    template = group.template
     given: dict[str, Any] = template.get("metadata") or {}
     trainer = trainer_container(template)
     spec: dict[str, Any] = {
@@ -73,12 +84,17 @@ def _prepare(job: DistributedTrainingJob, template: dict[str, Any]) -> dict[str,
         *_accelerator_tolerations(trainer, tolerations),
         *_node_loss_tolerations(tolerations),
     ]
+    completed, volumes = _completed_trainer(trainer), []
     if not _mounts(trainer, _SHARED_MEMORY_PATH):
-        shared = {"name": SHARED_MEMORY_VOLUME, "emptyDir": {"medium": "Memory"}}
-        spec["volumes"] = [*(spec.get("volumes") or []), shared]
-    spec["containers"] = [
-        _completed_trainer(container) if container is trainer else container for container in spec["containers"]
-    ]
+        # DataLoader workers hand over batches here, and the runtime's own default is 64 MiB.
+        completed = _with_mount(completed, {"name": SHARED_MEMORY_VOLUME, "mountPath": _SHARED_MEMORY_PATH})
+        volumes.append({"name": SHARED_MEMORY_VOLUME, "emptyDir": {"medium": "Memory"}})
+    if uses_agent(job, template):
+        completed = {**_with_mount(completed, _AGENT_MOUNT), "command": through_agent(job.spec, group)}
+        volumes.append(_agent_volume())
+    if volumes:
+        spec["volumes"] = [*(spec.get("volumes") or []), *volumes]
+    spec["containers"] = [completed if container is trainer else container for container in spec["containers"]]
     metadata = {
         "namespace": job.metadata.namespace,
         "labels": {**(given.get("labels") or {}), **job_labels(job)},
@@ -89,17 +105,17 @@ def _prepare(job: DistributedTrainingJob, template: dict[str, Any]) -> dict[str,
 
 
 def _completed_trainer(container: dict[str, Any]) -> dict[str, Any]:
-    completed = {
-        # The end of the output becomes the termination message: the last lines reach the job's status without
-        # any right to read logs.
-        "terminationMessagePolicy": "FallbackToLogsOnError",
-        **container,
-    }
-    if not _mounts(container, _SHARED_MEMORY_PATH):
-        # DataLoader workers hand over batches here, and the runtime's own default is 64 MiB.
-        mount = {"name": SHARED_MEMORY_VOLUME, "mountPath": _SHARED_MEMORY_PATH}
-        completed["volumeMounts"] = [*(container.get("volumeMounts") or []), mount]
-    return completed
+    # The end of the output becomes the termination message: the last lines reach the job's status without any right to
+    # read logs.
+    return {"terminationMessagePolicy": "FallbackToLogsOnError", **container}
+
+
+def _with_mount(container: dict[str, Any], mount: dict[str, Any]) -> dict[str, Any]:
+    return {**container, "volumeMounts": [*(container.get("volumeMounts") or []), mount]}
+
+
+def _agent_volume() -> dict[str, Any]:
+    return {"name": AGENT_VOLUME, "configMap": {"name": names.agent_config_map_name(agent_archive().digest)}}
 
 
 def _wired(container: dict[str, Any], wired: dict[str, str]) -> dict[str, Any]:

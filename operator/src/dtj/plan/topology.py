@@ -8,11 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from dtj.api.names import TRAINER_CONTAINER, WORKER_ROLE
-from dtj.api.spec import JobSpec
+from dtj.api.spec import Framework, JobSpec
 from dtj.plan.accelerators import accelerators
 
 LEADING_ROLES = ("master", "chief", "launcher")
 _UNRANKED_ROLES = frozenset({"ps", "evaluator"})
+_ONE_PROCESS_BY_DEFAULT = frozenset({Framework.TENSORFLOW, Framework.JAX})
+"""One process uses all accelerators of its pod: what both frameworks' guides to distributed training show."""
 
 
 @dataclass(frozen=True, order=True, slots=True)
@@ -83,9 +85,11 @@ def topology_of(spec: JobSpec) -> Topology:
 
 
 def processes_per_replica(spec: JobSpec) -> int:
-    """As written, else one for each accelerator of the trainer container, else one."""
+    """As written, else what the framework uses: one for each accelerator of the trainer container, or just one."""
     if spec.processes_per_replica is not None:
         return spec.processes_per_replica
+    if spec.framework in _ONE_PROCESS_BY_DEFAULT:
+        return 1
     return sum(accelerators(trainer_container(spec.template)).values()) or 1
 
 

@@ -3,24 +3,20 @@
 Called by ``lifecycle.decide`` before an attempt begins. All mistakes of a job are reported at once.
 """
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import PurePosixPath
+from operator import itemgetter
 from typing import Any, Final
 
 from dtj.api import labels, names, pod_template
 from dtj.api.job import DistributedTrainingJob
-from dtj.api.spec import Framework, JobSpec
+from dtj.api.rules import ONE_PROCESS_FRAMEWORKS
+from dtj.api.spec import AgentMode, Framework, JobSpec
 from dtj.plan.frameworks import WIRINGS
-from dtj.plan.pods import SHARED_MEMORY_VOLUME, is_reserved_variable
+from dtj.plan.frameworks.place import Place
+from dtj.plan.launch import is_one_process
+from dtj.plan.pods import AGENT_VOLUME, SHARED_MEMORY_VOLUME, is_reserved_variable
 from dtj.plan.topology import processes_per_replica, topology_of, trainer_container
-
-_PYTHON = re.compile(r"python[0-9.]*")
-_PYTHON_LAUNCHER_MODULES = frozenset(
-    {"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"}
-)
-
 
 _TYPES: Final[dict[str, tuple[type, str]]] = {
     "object": (dict, "a mapping"),
@@ -34,7 +30,10 @@ LAUNCHERS: Final = {
     Framework.PYTORCH: "start the command with torchrun",
     Framework.JAX: "start the command with a script that starts them and gives each its JAX_PROCESS_ID",
 }
-"""What starts several processes in a pod, by framework; the others use several accelerators from one process."""
+"""What starts several processes in a pod where the agent may not, by framework."""
+
+MAX_VARIABLE_BYTES: Final = 128 * 1024
+"""Linux lets no program start with a longer variable (``MAX_ARG_STRLEN`` in ``include/uapi/linux/binfmts.h``)."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,8 @@ def _mistakes(job: DistributedTrainingJob) -> Iterator[Mistake]:
     yield from _name_too_long(job)
     for path, template in templates.items():
         yield from _template_mistakes(spec, path, template)
-    yield from _processes_without_launcher(spec)
+    yield from _launch_mistakes(spec)
+    yield from _too_many_hosts(job)
 
 
 def _unreadable(path: str, template: dict[str, Any]) -> Iterator[Mistake]:
@@ -128,8 +128,9 @@ def _template_mistakes(spec: JobSpec, path: str, template: dict[str, Any]) -> It
         for key in metadata.get(kind) or {}:
             if key.startswith(labels.RESERVED_PREFIX):
                 yield Mistake(f"{path}.metadata.{kind}", f"{key} belongs to the operator; choose another prefix")
-    if any(volume.get("name") == SHARED_MEMORY_VOLUME for volume in template["spec"].get("volumes") or []):
-        yield Mistake(f"{path}.spec.volumes", f"the name {SHARED_MEMORY_VOLUME} belongs to the operator")
+    for volume in template["spec"].get("volumes") or []:
+        if volume.get("name") in {SHARED_MEMORY_VOLUME, AGENT_VOLUME}:
+            yield Mistake(f"{path}.spec.volumes", f"the name {volume['name']} belongs to the operator")
     trainer = trainer_container(template)
     for variable in trainer.get("env") or []:
         if is_reserved_variable(spec.framework, variable["name"]):
@@ -139,22 +140,37 @@ def _template_mistakes(spec: JobSpec, path: str, template: dict[str, Any]) -> It
             )
 
 
-def _processes_without_launcher(spec: JobSpec) -> Iterator[Mistake]:
-    """Several processes in a pod need something that starts them; a plain command would be one of many ranks."""
-    count = processes_per_replica(spec)
-    if spec.framework not in LAUNCHERS or count == 1 or _starts_several(trainer_container(spec.template)):
-        return
-    asked = "spec.processesPerReplica" if spec.processes_per_replica is not None else "its accelerators"
-    yield Mistake(
-        "spec.template.spec.containers[].command",
-        f"{count} processes per replica (from {asked}) need a launcher: {LAUNCHERS[spec.framework]}, "
-        "or set spec.processesPerReplica to 1",
-    )
+def _launch_mistakes(spec: JobSpec) -> Iterator[Mistake]:
+    """What the API server refuses as well, and commands that cannot become as many processes as asked for."""
+    disabled = spec.agent.mode is AgentMode.DISABLED
+    trainer, count = trainer_container(spec.template), processes_per_replica(spec)
+    command = f"spec.template.spec.containers[{trainer['name']}].command"
+    if spec.framework in ONE_PROCESS_FRAMEWORKS and count > 1:
+        message = f"{spec.framework} uses all accelerators of a pod from one process; leave it out"
+        yield Mistake("spec.processesPerReplica", message)
+    elif spec.framework is Framework.HOROVOD and disabled:
+        yield Mistake("spec.agent.mode", "Horovod's processes meet at a rendezvous that the agent serves; leave it out")
+    elif spec.framework is Framework.HOROVOD and not trainer.get("command"):
+        yield Mistake(command, "Horovod needs a command here: the agent starts it when all processes can meet")
+    elif spec.framework in LAUNCHERS and disabled and count > 1 and is_one_process(trainer):
+        asked = "spec.processesPerReplica" if spec.processes_per_replica is not None else "its accelerators"
+        yield Mistake(
+            command,
+            f"{count} processes per replica (from {asked}) need a launcher where spec.agent.mode is Disabled: "
+            f"{LAUNCHERS[spec.framework]}, or set spec.processesPerReplica to 1",
+        )
 
 
-def _starts_several(trainer: dict[str, Any]) -> bool:
-    """Only a plain ``python`` is surely one process; an image's own entry point or a script may well start several."""
-    command = [str(word) for word in trainer.get("command") or []]
-    if not command or not _PYTHON.fullmatch(PurePosixPath(command[0]).name):
-        return True
-    return any(word in _PYTHON_LAUNCHER_MODULES for word in [*command, *map(str, trainer.get("args") or [])])
+def _too_many_hosts(job: DistributedTrainingJob) -> Iterator[Mistake]:
+    """Some wirings list every host in a variable."""
+    topology = topology_of(job.spec)
+    metadata = job.metadata
+    place = Place(metadata.name, metadata.namespace, metadata.uid, names.MAX_ATTEMPT, topology.rank_zero, topology)
+    wired = WIRINGS[job.spec.framework](place)
+    name, longest = max(((name, len(value)) for name, value in wired.items()), key=itemgetter(1), default=("", 0))
+    if longest + len(name) >= MAX_VARIABLE_BYTES - len("=\0"):
+        yield Mistake(
+            "spec.replicas",
+            f"the hosts of all pods make the variable {name} {longest} bytes long, and Linux takes less than "
+            f"{MAX_VARIABLE_BYTES}: use fewer pods or a shorter name",
+        )

@@ -1,10 +1,10 @@
-"""Custom: the variables that all frameworks get, and no other."""
+"""Custom: the variables that all frameworks get, and where the others are."""
 
 from tests.builders import JOB_UID, NAMESPACE, a_job
 from tests.unit.plan.frameworks.wired import variables
 
 
-def test_the_common_variables_only() -> None:
+def test_any_but_the_first_is_told_where_the_first_is() -> None:
     job = a_job().framework("Custom").replicas(3).spec(processesPerReplica=2)
 
     assert variables(job, 2, attempt=1) == {
@@ -17,8 +17,20 @@ def test_the_common_variables_only() -> None:
         "DTJ_NODE_RANK": "2",
         "DTJ_NNODES": "3",
         "DTJ_PROCESSES_PER_REPLICA": "2",
+        "DTJ_RANK_ZERO_HOST": "digits-worker-0-r1.digits-workers",
         "PYTHONUNBUFFERED": "1",
     }
+
+
+def test_the_first_is_told_where_all_are_in_the_order_of_their_ranks() -> None:
+    job = a_job().framework("Custom").replicas(2).role("actor").role("launcher").role("evaluator")
+
+    told = variables(job, role="launcher")
+    assert told["DTJ_RANK_ZERO_HOST"] == "digits-launcher-0.digits-workers"
+    assert told["DTJ_HOSTS"].split(",") == [
+        f"digits-{pod}.digits-workers" for pod in ("launcher-0", "actor-0", "worker-0", "worker-1")
+    ]
+    assert "DTJ_HOSTS" not in variables(job, 0)
 
 
 def test_further_roles_are_told_which_they_are() -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from dtj.api.spec import Framework
-from dtj.plan.frameworks import custom, jax, pytorch, tensorflow
+from dtj.plan.frameworks import custom, horovod, jax, pytorch, tensorflow
 from dtj.plan.frameworks.place import Place
 
 Wiring = Callable[[Place], dict[str, str]]
@@ -11,6 +11,7 @@ Wiring = Callable[[Place], dict[str, str]]
 WIRINGS: dict[Framework, Wiring] = {
     Framework.PYTORCH: pytorch.environment,
     Framework.TENSORFLOW: tensorflow.environment,
+    Framework.HOROVOD: horovod.environment,
     Framework.JAX: jax.environment,
     Framework.CUSTOM: custom.environment,
 }

@@ -23,6 +23,17 @@ class Place:
         return self.topology.node_ranks.get(self.slot)
 
     @property
+    def host(self) -> str:
+        return self._host_of(self.slot)
+
+    @property
     def rank_zero_host(self) -> str:
-        first = self.topology.rank_zero
-        return names.pod_host(self.job, first.role, first.index, self.attempt)
+        return self._host_of(self.topology.rank_zero)
+
+    @property
+    def ranked_hosts(self) -> tuple[str, ...]:
+        """Of all pods that have a rank, in its order."""
+        return tuple(self._host_of(slot) for slot in self.topology.node_ranks)
+
+    def _host_of(self, slot: Slot) -> str:
+        return names.pod_host(self.job, slot.role, slot.index, self.attempt)
