@@ -61,6 +61,7 @@ IMAGES: Final = {
         Image("pytorch", Path("trainer_images/pytorch/Dockerfile"), {"TORCH_VARIANT": "stubs"}),
         Image("horovod", Path("trainer_images/horovod/Dockerfile"), base="pytorch"),
         Image("tensorflow", Path("trainer_images/tensorflow/Dockerfile"), {"TENSORFLOW_VARIANT": "cpu"}),
+        Image("jax", Path("trainer_images/jax/Dockerfile"), {"JAX_VARIANT": "cpu"}),
         Image("operator", Path("operator/Dockerfile")),
     )
 }

@@ -61,6 +61,7 @@ def test_the_example_trains_on_two_nodes_to_the_end(kubectl: Kubectl) -> None:
     ("command", "processes", "world"),
     [
         pytest.param(["python", "-c", ALL_REDUCE], None, 2, id="python, one process in each pod"),
+        pytest.param(["python", "-c", ALL_REDUCE], 2, 4, id="python, two in each pod"),
         pytest.param(["torchrun", "--no-python", "python", "-c", ALL_REDUCE], 2, 4, id="torchrun, two in each pod"),
     ],
 )

@@ -162,4 +162,4 @@ def test_an_unknown_image_is_refused(monkeypatch: pytest.MonkeyPatch, capsys: py
     monkeypatch.setattr("sys.argv", ["build", "pytoch"])
     with pytest.raises(SystemExit, match="2"):
         build.main()
-    assert "no image is named pytoch; there are pytorch, horovod, tensorflow, operator" in capsys.readouterr().err
+    assert "no image is named pytoch; there are pytorch, horovod, tensorflow, jax, operator" in capsys.readouterr().err

@@ -1,8 +1,9 @@
 """Train a small network on handwritten digits with Horovod's DistributedOptimizer for PyTorch.
 
 Runs as it is on a laptop (`python digits_horovod.py`), under horovodrun, and in the pods of a DistributedTrainingJob,
-which set HOROVOD_RANK, HOROVOD_SIZE and where the processes meet. The data comes with scikit-learn, so nothing is
-downloaded. The last line printed is `test_accuracy=0.99`.
+which set HOROVOD_RANK, HOROVOD_SIZE and where the processes meet: there the job's agent serves Horovod's rendezvous in
+place of horovodrun. The data comes with scikit-learn, so nothing is downloaded. The last line printed is
+`test_accuracy=0.99`.
 """
 
 import argparse

@@ -56,9 +56,14 @@ def from_environment(environ: Mapping[str, str] | None = None) -> JobEnvironment
         node_count=_number(values, "DTJ_NNODES", 1),
         processes_per_replica=_number(values, "DTJ_PROCESSES_PER_REPLICA", 1),
         node_rank=_number(values, "DTJ_NODE_RANK", 0) if values.get("DTJ_NODE_RANK") else None,
-        # Set by whoever starts the processes of a pod (torchrun and its like); one process per pod needs none.
-        local_rank=_number(values, "LOCAL_RANK", 0) if values.get("LOCAL_RANK") else 0,
+        local_rank=_local_rank(values),
     )
+
+
+def _local_rank(values: Mapping[str, str]) -> int:
+    # Set by whoever starts the processes of a pod, the agent or torchrun and its like; one process per pod needs none.
+    name = next((name for name in ("DTJ_LOCAL_RANK", "LOCAL_RANK") if values.get(name)), None)
+    return 0 if name is None else _number(values, name, 0)
 
 
 def _text(values: Mapping[str, str], name: str) -> str:
