@@ -75,6 +75,7 @@ def test_defaults_are_written_into_the_object(resource: Resource) -> None:
         "managedBy": "dtj.dev/operator",
         "cleanupPolicy": "Running",
         "failurePolicy": {"maxRestarts": 3},
+        "progress": {"intervalSeconds": 10},
         "agent": {"mode": "Auto"},
     }
 

@@ -51,13 +51,13 @@ def test_plain_apply_takes_the_definition_again(resource: Resource) -> None:
 
 
 def test_refusal_reads_well(resource: Resource) -> None:
-    text = (SAMPLES / "minimal.yaml").read_text(encoding="utf-8").replace("replicas: 2", "progress: {}")
+    text = (SAMPLES / "minimal.yaml").read_text(encoding="utf-8").replace("PyTorch", "MPI")
 
     done = resource.client.kubectl("apply", "-n", resource.namespace, "--dry-run=server", "-f", "-", stdin=text)
 
     assert done.stderr == (
-        'The DistributedTrainingJob "digits" is invalid: spec.progress: Forbidden: '
-        "this version can't read the progress of a training yet; leave it out\n"
+        'The DistributedTrainingJob "digits" is invalid: spec.framework: Forbidden: '
+        "this version runs PyTorch, TensorFlow, Horovod, JAX and Custom only\n"
     )
 
 

@@ -140,7 +140,6 @@ MISTAKES: dict[str, Refused] = {
 NOT_YET: dict[str, dict[str, Any]] = {
     "spec.framework": {"spec.framework": "MPI"},
     "spec.template.spec.hostNetwork": {"spec.template.spec.hostNetwork": True},
-    "spec.progress": {"spec.progress": {}},
 }
 
 UNKNOWN_FIELDS: dict[str, tuple[dict[str, Any], str]] = {

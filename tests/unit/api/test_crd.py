@@ -16,6 +16,8 @@ POD_TEMPLATES = ("spec.template", "spec.roles[].template")
 WITHOUT_BOUND = {
     "status.progress.stepsPerSecond",
     "status.progress.samplesPerSecond",
+    "status.progress.slowestRank.localSeconds",
+    "status.progress.slowestRank.typicalLocalSeconds",
     "status.progress.metrics[].value",
 }
 """Measured numbers, which have no natural maximum."""
@@ -143,6 +145,7 @@ def test_defaults_of_the_spec() -> None:
         "spec.failurePolicy": {"maxRestarts": 3},
         "spec.failurePolicy.maxRestarts": 3,
         "spec.cleanupPolicy": "Running",
+        "spec.progress": {"intervalSeconds": 10},
         "spec.progress.intervalSeconds": 10,
         "spec.agent": {"mode": "Auto"},
         "spec.agent.mode": "Auto",

@@ -12,6 +12,8 @@ from dtj.api.reasons import Reason
 from dtj.api.status import Condition, JobStatus, Phase
 from dtj.controller.jobs import JobStore
 from dtj.controller.reconcile import Outcome, Reconciler
+from dtj.controller.training_watch import TrainingWatch
+from dtj.kube.agents import Agents
 from dtj.kube.children import Children
 from dtj.kube.client import Client
 from dtj.kube.connection import Connection
@@ -58,7 +60,10 @@ async def desk() -> AsyncIterator[Desk]:
     async with ScriptedServer() as server, Client(Connection(server.url, None, no_credentials)) as client:
         children, store = Children(client, ignore, ignore), JobStore()
         nodes = Nodes(client, lambda _: None)
-        yield Desk(server, children, store, Reconciler(client, store, children, nodes))
+        async with Agents() as agents:
+            trainings = TrainingWatch(agents, lambda _: None)
+            yield Desk(server, children, store, Reconciler(client, store, children, nodes, trainings))
+            await trainings.close()
 
 
 def patched(job: JobBuilder, version: int = 2) -> Answer:

@@ -48,6 +48,7 @@ class Reason(StrEnum):
     POD_DELETED = "PodDeleted"
     POD_FAILED = "PodFailed"
     STARTUP_DEADLINE_EXCEEDED = "StartupDeadlineExceeded"
+    STALLED = "Stalled"
 
     # The job ended badly for a reason of its own
     DEADLINE_EXCEEDED = "DeadlineExceeded"
@@ -65,5 +66,6 @@ FAILURES = (
     Reason.POD_DELETED,
     Reason.POD_FAILED,
     Reason.STARTUP_DEADLINE_EXCEEDED,
+    Reason.STALLED,
 )
 """Why an attempt may end badly: what ``failurePolicy.rules`` can look for."""

@@ -342,8 +342,8 @@ class JobSpec(Value):
             "for their logs. All: all are deleted. None: none is touched."
         ),
     )
-    progress: Progress | None = Field(
-        default=None, description="How the progress of the training is read. This version can't read it yet."
+    progress: Progress = Field(
+        default=Progress(), description="How the progress of the training is read and watched, through the agent."
     )
     agent: Agent = Field(
         default=Agent(), description="The small program that starts the training inside the trainer container."

@@ -93,6 +93,17 @@ class Metric(ReadValue):
     value: Annotated[float, Field(allow_inf_nan=False)] = Field(description="Its last reported value.")
 
 
+class SlowestRank(ReadValue):
+    """The process that the others wait for."""
+
+    rank: Steps = Field(description="Its rank.")
+    behind_steps: Steps = Field(default=0, description="How many steps it is behind the one that is furthest.")
+    local_seconds: Number | None = Field(
+        default=None, description="Its own time of a step, before it waits for the others."
+    )
+    typical_local_seconds: Number | None = Field(default=None, description="The same of the others: their median.")
+
+
 class ProgressStatus(ReadValue):
     """How far the training is."""
 
@@ -119,8 +130,14 @@ class ProgressStatus(ReadValue):
     source: ShortText | None = Field(
         default=None, description="Where it was read: the training's own reports or a pattern in its output."
     )
+    best_step: Steps | None = Field(
+        default=None, description="The furthest step of the attempts before; beyond it a restart counts as progress."
+    )
     lost_steps: Steps | None = Field(
         default=None, description="Steps that restarts threw away and that were or must be done again."
+    )
+    slowest_rank: SlowestRank | None = Field(
+        default=None, description="The process that the others wait for, where the processes report their own times."
     )
     stale: bool | None = Field(default=None, description="true: nothing was heard for too long; no time is estimated.")
     completed: ShortText | None = Field(default=None, description="percent for people, as in the column PROGRESS.")

@@ -27,11 +27,6 @@ TABLE: Final = (
         "!has(self.template.spec.hostNetwork) || !self.template.spec.hostNetwork",
         "this version can't put workers on the node's own network yet; leave it out or set false",
     ),
-    Unsupported(
-        "spec.progress",
-        "!has(self.progress)",
-        "this version can't read the progress of a training yet; leave it out",
-    ),
 )
 
 RULES: Final = tuple(Rule(row.unused, row.message, row.path.removeprefix("spec")) for row in TABLE)

@@ -15,6 +15,7 @@ from dtj.api.status import JobStatus, Phase
 from dtj.controller.jobs import JobStore
 from dtj.controller.memory import Memory
 from dtj.controller.queue import Key
+from dtj.controller.training_watch import Target, TrainingWatch
 from dtj.kube import jobs
 from dtj.kube.children import Children
 from dtj.kube.client import Client
@@ -27,6 +28,8 @@ from dtj.lifecycle.decision import CreatePod, Decision, DeletePod, render
 from dtj.lifecycle.observe import Bucket, Observed, observe, occupies_node
 from dtj.lifecycle.obstacles import Obstacle
 from dtj.lifecycle.status import COSMETIC_INTERVAL, Situation
+from dtj.lifecycle.training import reporting_pod
+from dtj.plan.agent_access import agent_token
 
 log = logging.getLogger(__name__)
 
@@ -49,11 +52,14 @@ class Confirmation(Enum):
 class Reconciler:
     """Carries out decisions, after a second look where a cache that is behind could mislead them."""
 
-    def __init__(self, client: Client, store: JobStore, children: Children, nodes: Nodes) -> None:
+    def __init__(
+        self, client: Client, store: JobStore, children: Children, nodes: Nodes, trainings: TrainingWatch
+    ) -> None:
         self._client = client
         self._store = store
         self._children = children
         self._nodes = nodes
+        self._trainings = trainings
         self._memories: dict[str, Memory] = {}
 
     async def reconcile(self, key: Key) -> Outcome:
@@ -72,6 +78,7 @@ class Reconciler:
             decision = decide(job, observed, now)
             needed = self._needed_confirmations(key, job, observed, decision) - confirmed
             if not needed:
+                self._follow(key, job, observed)
                 return await self._carry_out(key, job, decision, now)
             try:
                 await self._confirm(key, needed)
@@ -79,6 +86,16 @@ class Reconciler:
                 log.warning("job %s/%s: not looked at: %s", key.namespace, key.name, error)
                 return Outcome(error=error)
             confirmed |= needed
+
+    def _follow(self, key: Key, job: DistributedTrainingJob, observed: Observed) -> None:
+        """Have the agent of rank 0 asked while it runs."""
+        pod = None if status_of.is_finished(job.status) else reporting_pod(job, observed)
+        if pod is None:
+            self._trainings.forget(key.uid)
+            return
+        token = agent_token(job.metadata.uid, pod.attempt)
+        interval = float(job.spec.progress.interval_seconds)
+        self._trainings.follow(Target(key, pod.status.pod_ip, pod.attempt, token, interval))
 
     def _needed_confirmations(
         self, key: Key, job: DistributedTrainingJob, observed: Observed, decision: Decision
@@ -190,7 +207,10 @@ class Reconciler:
         service = next(iter(self._children.services.group(key.uid)), None)
         pods = {pod.name: pod for pod in self._children.pods.group(key.uid)}
         pods = memory.removed_pods(job.status) | pods
-        return observe(job, pods.values(), service, memory.obstacle(_time()), self._nodes.lost())
+        observed = observe(
+            job, pods.values(), service, memory.obstacle(_time()), self._nodes.lost(), self._trainings.heard(key.uid)
+        )
+        return replace(observed, training_trouble=self._trainings.trouble(key.uid))
 
     async def _refuse(self, key: Key, error: ValidationError, now: datetime) -> Outcome:
         """A spec that these models cannot read: written under another version's CRD. What runs is left alone."""
@@ -246,6 +266,7 @@ class Reconciler:
                 log.warning("event %s of job %s/%s: %s", event.reason, job.metadata.namespace, job.metadata.name, error)
 
     def _forget(self, key: Key) -> None:
+        self._trainings.forget(key.uid)
         self._memories.pop(key.uid, None)
 
 

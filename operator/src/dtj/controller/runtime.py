@@ -14,7 +14,9 @@ from dtj.controller.health import health_server
 from dtj.controller.jobs import JobStore
 from dtj.controller.queue import Key, WorkQueue
 from dtj.controller.reconcile import Reconciler
+from dtj.controller.training_watch import TrainingWatch
 from dtj.kube import jobs
+from dtj.kube.agents import Agents
 from dtj.kube.children import Children
 from dtj.kube.client import DEFAULT_BURST, DEFAULT_RATE, Client
 from dtj.kube.connection import Connection
@@ -59,7 +61,9 @@ class Runtime:
         self._queue = WorkQueue()
         self._children = Children(self._client, self._on_pod, self._on_service)
         self._nodes = Nodes(self._client, self._on_nodes)
-        self._reconciler = Reconciler(self._client, self._store, self._children, self._nodes)
+        self._agents = Agents()
+        self._trainings = TrainingWatch(self._agents, self._queue.add)
+        self._reconciler = Reconciler(self._client, self._store, self._children, self._nodes, self._trainings)
         self._tasks: list[asyncio.Task[None]] = []
         self._stack = contextlib.AsyncExitStack()
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -81,6 +85,8 @@ class Runtime:
 
     async def _start(self) -> None:
         await self._stack.enter_async_context(self._client)
+        await self._stack.enter_async_context(self._agents)
+        self._stack.push_async_callback(self._trainings.close)
         port = self._options.health_port
         health = health_server(port, alive=self._is_alive, ready=lambda: self._serving)
         try:
@@ -94,6 +100,7 @@ class Runtime:
         await self._children.synced()
         await self._nodes.reflector.synced.wait()
         self._spawn("resync", self._resync_for_ever())
+        self._spawn("news of trainings", self._trainings.tell_for_ever())
         for number in range(WORKERS):
             self._spawn(f"worker {number}", self._work_for_ever())
         self._serving = True

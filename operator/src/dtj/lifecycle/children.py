@@ -98,6 +98,7 @@ class PodStatus(Struct, frozen=True, rename="camel"):
     phase: str = "Pending"
     reason: str = ""
     message: str = ""
+    pod_ip: str = field(default="", name="podIP")
     conditions: tuple[PodCondition, ...] = ()
     container_statuses: tuple[ContainerStatus, ...] = ()
     init_container_statuses: tuple[ContainerStatus, ...] = ()

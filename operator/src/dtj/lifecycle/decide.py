@@ -21,9 +21,11 @@ from dtj.lifecycle.failure import Candidate, absent_pod, candidates_in, describe
 from dtj.lifecycle.look import Look
 from dtj.lifecycle.observe import Bucket, Observed
 from dtj.lifecycle.restart_policy import Verdict, attempts_are_used_up, spread_backoff, verdict_on
+from dtj.lifecycle.stall import stalled, until_stall, with_stalled
 from dtj.lifecycle.start import all_run, starting_status
 from dtj.lifecycle.status import Situation, has_begun, is_finished, status_in, with_situation
 from dtj.lifecycle.success import deciding_roles, is_successful, successes
+from dtj.lifecycle.training import progress_seen
 from dtj.lifecycle.without_agent import NO_SHELL_MESSAGE, lacks_shell, uncounted, with_agent_again, without_agent
 from dtj.lifecycle.wording import failure_in_words, next_attempt_in_words, pods_in_words
 from dtj.plan.topology import topology_of
@@ -70,6 +72,8 @@ def _look_at_attempt(look: Look) -> Decision:
         return _fail(look, Situation(Phase.FAILED, Reason.DEADLINE_EXCEEDED, limit))
     if not all_run(look) and _is_over(until_startup_deadline(job, observed, now)):
         return _end_attempt(look, late_start(job, observed, now))
+    if _is_over(until_stall(look)):
+        return _end_attempt(look.with_status(with_stalled(look)), stalled(look))
     if _is_half_a_gang_that_gets_no_more(look):
         return _give_back(look)
     return _go_on(look)
@@ -149,6 +153,7 @@ def _fall(look: Look, failed: Sequence[Candidate]) -> Decision:
 
 
 def _end_attempt(look: Look, cause: Candidate) -> Decision:
+    look = look.with_status(look.status.model_copy(update={"progress": progress_seen(look)}))
     if lacks_shell(cause, look.job, look.topology):
         return _restart_without_agent(look, cause)
     verdict = verdict_on(cause, look.job, look.now)
@@ -241,7 +246,7 @@ def _next_deadline(look: Look) -> timedelta | None:
     doubt = until_doubt(look)
     if doubt is not None and _is_over(doubt):
         doubt = LONG_START
-    deadlines = (until_active_deadline(look.job, look.now), startup, doubt)
+    deadlines = (until_active_deadline(look.job, look.now), startup, doubt, until_stall(look))
     return min((left for left in deadlines if left is not None), default=None)
 
 

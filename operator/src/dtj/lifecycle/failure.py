@@ -15,8 +15,9 @@ from dtj.api.job import DistributedTrainingJob
 from dtj.api.reasons import Reason
 from dtj.api.spec import RuleAction
 from dtj.api.status import MAX_MESSAGE, FailureClass, LastFailure
+from dtj.lifecycle.agent_words import headline_of, lines_of
 from dtj.lifecycle.children import ContainerStatus, ContainerTerminated, NodeCondition, ObjectMeta, Pod
-from dtj.lifecycle.last_words import headline, last_lines, printable
+from dtj.lifecycle.last_words import printable
 from dtj.lifecycle.observe import Bucket, Observed
 from dtj.plan.topology import Slot, Topology
 
@@ -200,7 +201,7 @@ def describe(cause: Candidate, topology: Topology, attempt: int, action: RuleAct
         container=cause.container.name if cause.container else None,
         exit_code=ended.exit_code if ended and ended.exit_code >= 0 else None,
         signal=(signal_of(ended) or None) if ended else None,
-        last_lines=last_lines(ended.message) if ended else None,
+        last_lines=lines_of(ended.message) if ended else None,
         action=action,
     )
 
@@ -225,8 +226,8 @@ def _ended_badly(pod: Pod) -> ContainerStatus | None:
 
 
 def _how_it_ended(container: ContainerStatus, ended: ContainerTerminated) -> str:
-    said = last_lines(ended.message)
+    said = headline_of(ended.message)
     how = f"signal {signal_of(ended)}" if signal_of(ended) else f"exit code {ended.exit_code}"
     out_of_memory = ", out of memory" if ended.reason == "OOMKilled" else ""
     summary = f"container {container.name} ended with {how}{out_of_memory}"
-    return f"{summary}: {headline(said)}" if said else summary
+    return f"{summary}: {said}" if said else summary

@@ -11,6 +11,7 @@ from typing import Final
 
 from dtj.api import names
 from dtj.api.job import DistributedTrainingJob
+from dtj.lifecycle.agent_report import Sighting
 from dtj.lifecycle.children import Pod, Service
 from dtj.lifecycle.node_loss import LostNodes
 from dtj.lifecycle.obstacles import Obstacle
@@ -36,12 +37,18 @@ _OF_OTHER_ATTEMPTS: Final = (Bucket.OLDER, Bucket.NEWER)
 
 @dataclass(frozen=True)
 class Observed:
-    """What exists for a job, as far as this process knows."""
+    """What exists for a job, as far as this process knows.
+
+    ``training``: what the agent of rank 0 last said;
+    ``training_trouble``: why it cannot be asked.
+    """
 
     pods: dict[Bucket, tuple[Pod, ...]]
     service: Service | None = None
     obstacle: Obstacle | None = None
     lost_nodes: LostNodes = field(default_factory=dict)
+    training: Sighting | None = None
+    training_trouble: str = ""
 
     def count(self, bucket: Bucket, role: str | None = None) -> int:
         return sum(1 for pod in self.pods[bucket] if role is None or pod.role == role)
@@ -72,7 +79,8 @@ class Observed:
     def as_older(self) -> "Observed":
         """The same once another attempt has begun: nothing of that one exists yet."""
         older = tuple(sorted((*self.current, *self.pods[Bucket.OLDER]), key=_by_slot))
-        return replace(self, pods={bucket: older if bucket is Bucket.OLDER else () for bucket in Bucket})
+        pods = {bucket: older if bucket is Bucket.OLDER else () for bucket in Bucket}
+        return replace(self, pods=pods, training=None, training_trouble="")
 
 
 def observe(
@@ -81,6 +89,7 @@ def observe(
     service: Service | None,
     obstacle: Obstacle | None,
     lost_nodes: LostNodes | None = None,
+    training: Sighting | None = None,
 ) -> Observed:
     """Sort the pods. Pods and Service of another owner are not expected here: the caller selects by job UID.
 
@@ -94,7 +103,12 @@ def observe(
             has_slot = 0 <= pod.index < replicas.get(pod.role, 0)
             buckets[_bucket(pod, job, lost, has_slot=has_slot)].append(pod)
     ordered = {bucket: tuple(sorted(sorted_in, key=_by_slot)) for bucket, sorted_in in buckets.items()}
-    return Observed(ordered, service, obstacle, lost)
+    # An address may be given to another job's pod, and word of an attempt may be late.
+    ours = training is not None and (training.report.job_uid, training.report.attempt) == (
+        job.metadata.uid,
+        job.status.attempt,
+    )
+    return Observed(ordered, service, obstacle, lost, training if ours else None)
 
 
 def _by_slot(pod: Pod) -> tuple[str, int, str]:

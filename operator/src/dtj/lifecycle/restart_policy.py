@@ -12,6 +12,7 @@ from dtj.api.spec import ExitCodeOperator, ExitCodes, FailureRule, PodConditionP
 from dtj.api.status import MAX_BACKOFF_SECONDS, FailureClass, JobStatus
 from dtj.lifecycle.children import Pod
 from dtj.lifecycle.failure import Candidate
+from dtj.lifecycle.training import has_advanced
 
 FIRST_BACKOFF_SECONDS: Final = 10
 SHORT_LIFE: Final = timedelta(minutes=1)
@@ -101,6 +102,9 @@ def _has_condition(pod: Pod, pattern: PodConditionPattern) -> bool:
 
 
 def _has_progressed(status: JobStatus, cause: Candidate, now: datetime) -> bool:
+    advanced = has_advanced(status)
+    if advanced is not None:
+        return advanced
     running = status.condition(ConditionType.RUNNING)
     if running is None or not running.holds:
         return False

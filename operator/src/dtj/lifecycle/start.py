@@ -35,7 +35,8 @@ def _situation(look: Look, waiting: Waiting | None) -> Situation:
         if succeeded:
             message = f"{running} of {pods_in_words(expected)} running, {succeeded} succeeded"
             return Situation(Phase.RUNNING, Reason.SOME_PODS_FINISHED, message)
-        return Situation(Phase.RUNNING, Reason.ALL_PODS_RUNNING, f"{pods_in_words(expected)} running")
+        trouble = f"; the progress cannot be read: {observed.training_trouble}" if observed.training_trouble else ""
+        return Situation(Phase.RUNNING, Reason.ALL_PODS_RUNNING, f"{pods_in_words(expected)} running{trouble}")
     if observed.obstacle is not None:
         return Situation(Phase.PENDING, observed.obstacle.reason, observed.obstacle.message)
     if waiting is not None and waiting.reason in ACTIONABLE:

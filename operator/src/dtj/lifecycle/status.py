@@ -12,6 +12,7 @@ from dtj.api.status import MAX_MESSAGE, Condition, JobStatus, Phase, RoleStatus
 from dtj.lifecycle.look import Look
 from dtj.lifecycle.observe import Bucket, Observed
 from dtj.lifecycle.success import removed_successes, successes
+from dtj.lifecycle.training import progress_in
 from dtj.plan.metadata import worker_selector
 from dtj.plan.topology import Group
 
@@ -70,6 +71,7 @@ def status_in(situation: Situation, look: Look) -> JobStatus:
             "ready": f"{sum(role.running for role in roles)}/{len(topology.slots)}",
             "selector": worker_selector(job),
             "roles": roles,
+            "progress": progress_in(situation.phase, look),
         }
     )
 
@@ -108,6 +110,8 @@ def _conditions(situation: Situation, job: DistributedTrainingJob, now: datetime
         job.status.has(ConditionType.SUSPENDED) and situation.reason is not Reason.INVALID_SPEC
     ):
         told.append(ConditionType.SUSPENDED)
+    if situation.phase is Phase.RUNNING and job.status.has(ConditionType.STALLED):
+        told.append(ConditionType.STALLED)
     if holding in FINAL:
         told.append(holding)
     new = {kind: _condition(kind, situation, job, now, holds=kind is holding) for kind in told}

@@ -10,6 +10,7 @@ from dtj.api import environment as env
 from dtj.api import labels, names
 from dtj.api.job import DistributedTrainingJob
 from dtj.plan.accelerators import accelerators
+from dtj.plan.agent_access import agent_environment
 from dtj.plan.agent_archive import agent_archive
 from dtj.plan.frameworks import WIRINGS, common
 from dtj.plan.frameworks.place import Place
@@ -41,10 +42,14 @@ def pod_builder(job: DistributedTrainingJob, topology: Topology, attempt: int) -
     prepared = {group.role: _prepare(job, group) for group in topology.groups}
     trainers = {group.role: str(trainer_container(group.template)["name"]) for group in topology.groups}
     wiring = WIRINGS[job.spec.framework]
+    of_agent = {
+        group.role: agent_environment(job, attempt) if uses_agent(job, group.template) else {}
+        for group in topology.groups
+    }
 
     def build(slot: Slot) -> dict[str, Any]:
         place = Place(job.metadata.name, job.metadata.namespace, job.metadata.uid, attempt, slot, topology)
-        wired = {**common.environment(place), **wiring(place)}
+        wired = {**common.environment(place), **wiring(place), **of_agent[slot.role]}
         metadata, spec = prepared[slot.role]["metadata"], prepared[slot.role]["spec"]
         name = names.pod_name(job.metadata.name, slot.role, slot.index, attempt)
         own = {

@@ -3,6 +3,7 @@
 Called by ``lifecycle.decide`` before an attempt begins. All mistakes of a job are reported at once.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import itemgetter
@@ -68,6 +69,7 @@ def _mistakes(job: DistributedTrainingJob) -> Iterator[Mistake]:
     for path, template in templates.items():
         yield from _template_mistakes(spec, path, template)
     yield from _launch_mistakes(spec)
+    yield from _unreadable_pattern(spec)
     yield from _too_many_hosts(job)
 
 
@@ -159,6 +161,17 @@ def _launch_mistakes(spec: JobSpec) -> Iterator[Mistake]:
             f"{count} processes per replica (from {asked}) need a launcher where spec.agent.mode is Disabled: "
             f"{LAUNCHERS[spec.framework]}, or set spec.processesPerReplica to 1",
         )
+
+
+def _unreadable_pattern(spec: JobSpec) -> Iterator[Mistake]:
+    pattern = spec.progress.log_pattern
+    try:
+        groups = re.compile(pattern).groupindex if pattern is not None else None
+    except (re.error, OverflowError, RecursionError) as error:
+        yield Mistake("spec.progress.logPattern", f"no regular expression of Python: {error}")
+        return
+    if groups is not None and not groups:
+        yield Mistake("spec.progress.logPattern", "needs a named group, such as (?P<step>[0-9]+)")
 
 
 def _too_many_hosts(job: DistributedTrainingJob) -> Iterator[Mistake]:

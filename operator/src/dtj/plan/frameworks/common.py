@@ -14,6 +14,7 @@ def environment(place: Place) -> dict[str, str]:
         env.ATTEMPT: str(place.attempt),
         env.NNODES: str(place.topology.nnodes),
         env.PROCESSES_PER_REPLICA: str(place.topology.processes_per_replica),
+        env.RANK_ZERO_HOST: place.rank_zero_host,
         env.PYTHON_UNBUFFERED: "1",
     }
     if place.node_rank is not None:

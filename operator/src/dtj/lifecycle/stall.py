@@ -1,0 +1,76 @@
+"""A training that makes no step: when it counts as hung."""
+
+from datetime import timedelta
+from typing import Final
+
+from dtj.api.conditions import ConditionType
+from dtj.api.reasons import Reason
+from dtj.api.spec import ConditionStatus
+from dtj.api.status import Condition, FailureClass, JobStatus
+from dtj.lifecycle.children import Pod
+from dtj.lifecycle.failure import Candidate
+from dtj.lifecycle.look import Look
+from dtj.lifecycle.observe import Bucket
+from dtj.plan.topology import Slot
+
+FIRST_STEP_FACTOR: Final = 3
+"""Before the first step a training loads data and compiles: it has so many times as long."""
+
+
+def until_stall(look: Look) -> timedelta | None:
+    """Time left until the attempt counts as hung, at most zero from then on; None: no limit, or nobody was heard.
+
+    An agent that cannot be reached proves nothing about the training.
+    """
+    progress, sighting = look.job.spec.progress, look.observed.training
+    limit = progress.stall_timeout_seconds if progress else None
+    if limit is None or sighting is None or not sighting.report.running or not look.status.has(ConditionType.RUNNING):
+        return None
+    age = sighting.report.step_age
+    if age is not None:
+        return sighting.time - timedelta(seconds=age) + timedelta(seconds=limit) - look.now
+    running = look.status.condition(ConditionType.RUNNING)
+    assert running is not None, "it has just been asked for"  # noqa: S101
+    return running.last_transition_time + FIRST_STEP_FACTOR * timedelta(seconds=limit) - look.now
+
+
+def stalled(look: Look) -> Candidate:
+    """The end of an attempt that is hung, told of the rank that is behind, else of rank 0."""
+    sighting, progress = look.observed.training, look.job.spec.progress
+    assert sighting is not None, "the caller has just looked"  # noqa: S101
+    assert progress is not None, "the caller has just looked"  # noqa: S101
+    report = sighting.report
+    limit = progress.stall_timeout_seconds or 0
+    if report.step_age is None:
+        message = f"no step in {FIRST_STEP_FACTOR * limit} s, three times progress.stallTimeoutSeconds"
+    else:
+        last = f" after step {report.step}" if report.step is not None else ""
+        message = f"no step for {limit} s{last} (progress.stallTimeoutSeconds)"
+    slowest = report.ranks.slowest
+    if slowest is not None and slowest.behind_steps:
+        message += f"; rank {slowest.rank} is {slowest.behind_steps} steps behind"
+    return Candidate(_told_pod(look), look.now, Reason.STALLED, FailureClass.INFRASTRUCTURE, message, timed=False)
+
+
+def with_stalled(look: Look) -> JobStatus:
+    """The status of a job that is hung; the condition goes when all pods run again."""
+    condition = Condition(
+        type=ConditionType.STALLED,
+        status=ConditionStatus.TRUE,
+        reason=Reason.STALLED,
+        message=stalled(look).message,
+        last_transition_time=look.now,
+        observed_generation=look.job.metadata.generation,
+    )
+    kept = (each for each in look.status.conditions if each.type is not ConditionType.STALLED)
+    return look.status.model_copy(update={"conditions": (*kept, condition)})
+
+
+def _told_pod(look: Look) -> Pod:
+    """The pod of the rank that is behind, else of rank 0, else any."""
+    sighting = look.observed.training
+    slowest = sighting.report.ranks.slowest if sighting else None
+    behind = slowest.rank // look.topology.processes_per_replica if slowest and slowest.behind_steps else 0
+    running = look.observed.pods[Bucket.RUNNING]
+    by_rank = {look.topology.node_ranks.get(Slot(pod.role, pod.index)): pod for pod in running}
+    return by_rank.get(behind) or by_rank.get(0) or running[0]
