@@ -81,9 +81,12 @@ unit: ## pure tests, no cluster
 nightly: setup ## at least 100,000 random steps of a job's life, others in every run
 	$(call timed,nightly,DTJ_HYPOTHESIS_PROFILE=nightly $(RUN) pytest tests/unit/lifecycle/test_job_life.py tests/unit/lifecycle/test_laws.py --quiet)
 
+# Each worker has a control plane of its own, and mostly waits; a given cluster is one for all.
+API_WORKERS := $(if $(DTJ_TEST_KUBECONFIG),0,2)
+
 .PHONY: api
 api: ## tests against a real etcd and API server
-	$(call timed,api,$(RUN) pytest tests/api --quiet)
+	$(call timed,api,$(RUN) pytest tests/api --quiet --numprocesses $(API_WORKERS) --dist loadfile)
 
 .PHONY: e2e
 e2e: ## tests on a real two-node cluster, the operator installed by the chart

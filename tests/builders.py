@@ -143,6 +143,7 @@ class PodBuilder:
     init_containers: dict[str, dict[str, Any]] = field(default_factory=dict)
     trainer: str = names.TRAINER_CONTAINER
     tolerations: tuple[dict[str, Any], ...] = ()
+    address: str = ""
 
     def labelled(self, **by_constant: str) -> Self:
         """Overwrite labels: ``labelled(INDEX="x")``."""
@@ -154,6 +155,10 @@ class PodBuilder:
 
     def on(self, node: str) -> Self:
         return replace(self, node=node)
+
+    def at(self, address: str) -> Self:
+        """The pod's IP address."""
+        return replace(self, address=address)
 
     def unschedulable(self, message: str = "0/2 nodes are available: 2 Insufficient nvidia.com/gpu.") -> Self:
         return replace(self, node="").condition("PodScheduled", "False", "Unschedulable", message)
@@ -238,7 +243,8 @@ class PodBuilder:
                 "conditions": list(self.conditions),
                 "containerStatuses": _statuses(self.containers),
                 "initContainerStatuses": _statuses(self.init_containers),
-            },
+            }
+            | ({"podIP": self.address} if self.address else {}),
         }
 
     def build(self) -> Pod:

@@ -150,10 +150,10 @@ def check_name(name: str) -> str:
 
 def load(name: str) -> State | None:
     """Return what is recorded about bed `name`, None when it does not exist."""
-    record = Layout(name).record
-    if not record.exists():
+    try:
+        document = json.loads(Layout(name).record.read_text())
+    except FileNotFoundError:  # never there, or another command takes the bed down at this moment
         return None
-    document = json.loads(record.read_text())
     document["processes"] = [Process(**p) for p in document["processes"]]
     return State(**document)
 

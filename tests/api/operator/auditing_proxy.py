@@ -27,15 +27,11 @@ _READS = frozenset({"GET", "HEAD"})
 
 
 class Request(NamedTuple):
-    """One request of the operator; ``what`` is the resource with its subresource, such as pods/status.
-
-    ``code`` is 0 as long as it is not answered.
-    """
+    """One request of the operator; ``what`` is the resource with its subresource, such as pods/status."""
 
     method: str
     namespace: str
     what: str
-    code: int = 0
 
     @property
     def kind(self) -> str:
@@ -67,7 +63,7 @@ class Barrier:
 
 
 class Audit:
-    """Every answered request of the operator, in order."""
+    """Every request of the operator in order, noted before it is passed on: whoever sees what it did finds it here."""
 
     def __init__(self) -> None:
         self._requests: list[Request] = []
@@ -145,6 +141,8 @@ class AuditingProxy:
         named = _namespaced(request)
         if named and self._barrier is not None and self._barrier.holds(named):
             await asyncio.Event().wait()
+        if named:
+            self.audit.note(named)
         headers = {name: value for name, value in request.headers.items() if name.lower() not in _HOP_BY_HOP}
         if authorization := await self._connection.authorization():
             headers["Authorization"] = authorization
@@ -152,8 +150,6 @@ class AuditingProxy:
         body = await request.read()
         try:
             async with self._upstream.request(request.method, url, headers=headers, data=body or None) as answer:
-                if named:
-                    self.audit.note(named._replace(code=answer.status))
                 return await _pass_on(request, answer)
         except aiohttp.ClientConnectionError as error:
             return web.Response(status=502, text=f"{type(error).__name__}\n")

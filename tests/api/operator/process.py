@@ -24,7 +24,7 @@ class Operator:
         self.is_usual = True
         self._log = log
         self._process: subprocess.Popen[bytes] | None = None
-        self._health_port = 0
+        self._reserved = _reserved_port()
         log.touch()
 
     def __enter__(self) -> Self:
@@ -35,14 +35,15 @@ class Operator:
     ) -> None:
         if self._process is not None:
             self.kill()
+        self._reserved.close()
 
     def start(self, kubeconfig: Path | None = None) -> None:
         """Start the process, which is not ready yet, with ``kubeconfig`` or else its usual one."""
         assert not self.is_alive, "it runs already"
-        self._health_port = _free_port()
         self.is_usual = kubeconfig is None
         chosen = str(kubeconfig or self.kubeconfig)
-        command = [str(COMMAND), "operator", "run", "--kubeconfig", chosen, "--health-port", str(self._health_port)]
+        port = str(self._health_port)
+        command = [str(COMMAND), "operator", "run", "--kubeconfig", chosen, "--health-port", port]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
@@ -83,6 +84,10 @@ class Operator:
     def describe(self) -> dict[str, object]:
         return {"alive": self.is_alive, "readyz": self.health("/readyz"), "log": self.log.splitlines()[-10:]}
 
+    @property
+    def _health_port(self) -> int:
+        return int(self._reserved.getsockname()[1])
+
     def _wait_until(self, what: str, holds: Callable[[object], bool]) -> None:
         eventually(f"the operator {what}", self.describe, lambda now: holds(now["readyz"]) or not now["alive"])
         assert self.is_alive, f"the operator ended:\n{self.log}"
@@ -93,6 +98,13 @@ class Operator:
         return self._process.wait(END_SECONDS)
 
 
-def _free_port() -> int:
-    with socket.create_server(("", 0)) as chosen:
-        return int(chosen.getsockname()[1])
+def _reserved_port() -> socket.socket:
+    """Hold a free port, of which nobody else gets hold before the operator listens on it.
+
+    The kernel gives a bound port to nobody who lets it choose, but to one who asks for it by number, as long as neither
+    of the two listens already.
+    """
+    holder = socket.socket()
+    holder.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    holder.bind(("", 0))
+    return holder

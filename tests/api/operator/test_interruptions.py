@@ -129,7 +129,7 @@ def test_a_restart_writes_nothing_for_jobs_that_are_fine(scene: Scene, operator:
     operator.start()
     operator.wait_until_ready()
     scene.create(names.PLURAL, a_job({"metadata.name": "later"}))  # seen after the others
-    scene.status_in("Starting", job="later")
+    scene.pods_are(*before[1], worker(0, "later"), worker(1, "later"))
     scene.delete(names.PLURAL, "later")
     scene.pods_are(*before[1])
 

@@ -29,7 +29,7 @@ API_SERVER = "kube-apiserver"
 
 
 class Own(NamedTuple):
-    """A control plane of this module's own, whose CRD the first test brings, and the operator on it."""
+    """A control plane of this module's own, whose CRD the tests bring, and the operator that they start on it."""
 
     bed: bed.Bed
     client: Client
@@ -44,7 +44,6 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
         connected(own_bed.kubectl, own_bed.kubeconfig) as client,
         Operator(own_bed.kubeconfig, log) as operator,
     ):
-        operator.start()
         yield Own(own_bed, client, operator)
         code = operator.terminate()
         assert code == 0, operator.log
@@ -54,17 +53,24 @@ def own(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Own]:
 @pytest.fixture
 def scene(own: Own) -> Iterator[Scene]:
     own.client.kubectl_output("apply", "-f", str(REPOSITORY / crd.CRD_FILE))
+    if not own.operator.is_alive:
+        own.operator.start()
     own.operator.wait_until_ready()
     with a_scene(own.client, Audit()) as scene:
         yield scene
 
 
 def test_waits_for_its_resource_definition(own: Own) -> None:
-    """The first test of the module: afterwards the definition is there."""
+    if own.operator.is_alive:  # another test was faster, and brought the definition
+        own.operator.terminate()
+        own.client.kubectl_output("delete", "-f", str(REPOSITORY / crd.CRD_FILE))
+    already_written = len(own.operator.log)
+    own.operator.start()
+
     own.operator.wait_until_it_answers()
     stays("the health of an operator without a CRD", lambda: health(own.operator), seconds=3)
     assert health(own.operator) == (200, 503)
-    assert own.operator.log.count("the CRD distributedtrainingjobs.dtj.dev is not installed") == 1
+    assert own.operator.log[already_written:].count("the CRD distributedtrainingjobs.dtj.dev is not installed") == 1
     assert own.operator.terminate() == 0
     own.operator.start()
 

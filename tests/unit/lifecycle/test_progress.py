@@ -84,6 +84,7 @@ STALE: dict[str, tuple[dict[str, Any], bool | None]] = {
     "longer": ({"report_age": 30.5}, True),
     "slow steps take their time": ({"report_age": 90.0, "seconds_per_step": 20.0}, None),
     "slower than usual": ({"report_age": 101.0, "seconds_per_step": 20.0}, True),
+    "not every step is told": ({"report_age": 90.0, "seconds_per_step": 0.1, "seconds_per_change": 20.0}, None),
     "ended": ({"report_age": 500.0, "running": False}, None),
 }
 

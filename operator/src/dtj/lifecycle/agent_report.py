@@ -42,7 +42,10 @@ class Ranks(Struct, frozen=True, rename="camel"):
 
 
 class Training(Struct, frozen=True, rename="camel"):
-    """The numbers of a training; None is what it does not tell."""
+    """The numbers of a training; None is what it does not tell.
+
+    ``seconds_per_change``: usual time between two reports of another step, where not every step is told.
+    """
 
     source: Word | None = None
     step: Whole | None = None
@@ -55,6 +58,7 @@ class Training(Struct, frozen=True, rename="camel"):
     steps_per_second: Number | None = None
     samples_per_second: Number | None = None
     seconds_per_step: Number | None = None
+    seconds_per_change: Number | None = None
     metrics: Metrics = field(default_factory=dict)
     ranks: Ranks = Ranks()
 

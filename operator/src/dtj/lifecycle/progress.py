@@ -15,7 +15,8 @@ from dtj.lifecycle.last_words import printable
 
 STALE_INTERVALS: Final = 3
 STALE_STEPS: Final = 5
-"""News is stale after so many intervals of reading, or usual step times, whichever is longer."""
+"""News is stale after so many intervals of reading, or usual times of a step or between two reports, whichever is
+longer."""
 
 LONGEST_ETA: Final = timedelta(days=365)
 """Beyond it an estimate says nothing but that the training hardly moves."""
@@ -103,7 +104,8 @@ def _best_step(told: ProgressStatus | None, attempt: int) -> int | None:
 
 
 def _patience(report: AgentReport, interval: timedelta) -> timedelta:
-    return max(STALE_INTERVALS * interval, STALE_STEPS * timedelta(seconds=min(report.seconds_per_step or 0, 1e6)))
+    usual = min(max(report.seconds_per_step or 0, report.seconds_per_change or 0), 1e6)
+    return max(STALE_INTERVALS * interval, STALE_STEPS * timedelta(seconds=usual))
 
 
 def _percent(

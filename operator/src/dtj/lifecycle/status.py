@@ -46,8 +46,11 @@ def is_finished(status: JobStatus) -> bool:
 
 
 def is_transition(old: JobStatus, new: JobStatus) -> bool:
-    """Whether something happened that a program may wait for; all else is cosmetic and may be written later."""
-    return (old.phase, old.attempt, _truths(old)) != (new.phase, new.attempt, _truths(new))
+    """Whether something happened that a program may wait for; all else is cosmetic and may be written later.
+
+    The first progress of an attempt is: somebody watches for it.
+    """
+    return _milestones(old) != _milestones(new)
 
 
 def status_in(situation: Situation, look: Look) -> JobStatus:
@@ -133,6 +136,11 @@ def _condition(
         last_transition_time=before.last_transition_time if before is not None and unchanged else now,
         observed_generation=job.metadata.generation,
     )
+
+
+def _milestones(status: JobStatus) -> tuple[object, ...]:
+    heard = status.progress.attempt if status.progress is not None else None
+    return status.phase, status.attempt, _truths(status), heard
 
 
 def _truths(status: JobStatus) -> frozenset[str]:
