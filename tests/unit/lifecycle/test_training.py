@@ -53,6 +53,7 @@ def test_the_same_news_again_changes_nothing() -> None:
 FIRST = JobStatus(attempt=1, progress=ProgressStatus(step=1, attempt=1))
 MILESTONES: dict[str, tuple[ProgressStatus, bool]] = {
     "further steps": (ProgressStatus(step=2, attempt=1), False),
+    "the first estimate": (ProgressStatus(step=2, attempt=1, eta="5m"), True),
     "the first of another attempt": (ProgressStatus(step=2, attempt=2), True),
 }
 

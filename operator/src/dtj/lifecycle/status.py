@@ -48,7 +48,7 @@ def is_finished(status: JobStatus) -> bool:
 def is_transition(old: JobStatus, new: JobStatus) -> bool:
     """Whether something happened that a program may wait for; all else is cosmetic and may be written later.
 
-    The first progress of an attempt is: somebody watches for it.
+    The first progress of an attempt is, and its first ETA: somebody watches for them.
     """
     return _milestones(old) != _milestones(new)
 
@@ -139,8 +139,8 @@ def _condition(
 
 
 def _milestones(status: JobStatus) -> tuple[object, ...]:
-    heard = status.progress.attempt if status.progress is not None else None
-    return status.phase, status.attempt, _truths(status), heard
+    progress = (status.progress.attempt, status.progress.eta is None) if status.progress is not None else None
+    return status.phase, status.attempt, _truths(status), progress
 
 
 def _truths(status: JobStatus) -> frozenset[str]:

@@ -36,11 +36,11 @@ class Archive:
 @cache
 def agent_archive() -> Archive:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         for path, content in [("__main__.py", _MAIN), *_sources()]:
             entry = zipfile.ZipInfo(path, _EPOCH)
             entry.external_attr = _READABLE
-            archive.writestr(entry, content)
+            archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
     content = buffer.getvalue()
     return Archive(content, sha256(content).hexdigest())
 
