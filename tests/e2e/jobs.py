@@ -1,6 +1,7 @@
 """Jobs for the e2e tier: the real image, commands of the tests' own, and what their pods and output say."""
 
 import re
+from collections.abc import Callable
 
 from tests.kubectl import Kubectl, Object, eventually
 
@@ -83,10 +84,17 @@ def status_of(kubectl: Kubectl, name: str) -> Object:
     return status
 
 
-def status_when(kubectl: Kubectl, name: str, phase: str, within: float = 60.0) -> Object:
-    """The status once the job is in this phase; fails at once when the job ended in another."""
+def status_when(
+    kubectl: Kubectl, name: str, phase: str, within: float = 60.0, seen: Callable[[Object], None] | None = None
+) -> Object:
+    """The status once the job is in this phase; fails at once when the job ended in another.
+
+    ``seen`` is called with every status on the way.
+    """
 
     def reached(status: Object) -> bool:
+        if seen is not None:
+            seen(status)
         now = status.get("phase")
         assert now == phase or now not in FINISHED, f"job {name} is {now}, not {phase}: {status}"
         return bool(now == phase)

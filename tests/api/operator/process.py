@@ -42,7 +42,7 @@ class Operator:
         assert not self.is_alive, "it runs already"
         self.is_usual = kubeconfig is None
         chosen = str(kubeconfig or self.kubeconfig)
-        port = str(self._health_port)
+        port = str(self.health_port)
         command = [str(COMMAND), "operator", "run", "--kubeconfig", chosen, "--health-port", port]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
@@ -63,6 +63,11 @@ class Operator:
         return self._end(signal.SIGTERM)
 
     @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
     def is_alive(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
@@ -72,7 +77,7 @@ class Operator:
 
     def health(self, path: str) -> int | None:
         """Return the code with which ``/healthz`` or ``/readyz`` is answered, None without an answer."""
-        connection = http.client.HTTPConnection("127.0.0.1", self._health_port, timeout=5)
+        connection = http.client.HTTPConnection("127.0.0.1", self.health_port, timeout=5)
         try:
             connection.request("GET", path)
             return connection.getresponse().status
@@ -85,7 +90,7 @@ class Operator:
         return {"alive": self.is_alive, "readyz": self.health("/readyz"), "log": self.log.splitlines()[-10:]}
 
     @property
-    def _health_port(self) -> int:
+    def health_port(self) -> int:
         return int(self._reserved.getsockname()[1])
 
     def _wait_until(self, what: str, holds: Callable[[object], bool]) -> None:

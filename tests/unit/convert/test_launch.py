@@ -2,7 +2,7 @@
 
 import pytest
 
-from dtj.convert.launch import Launch, read_launch, starts_one_process
+from dtj.convert.launch import Launch, read_launch
 
 TRAIN = ["python", "train.py"]
 
@@ -51,19 +51,3 @@ NOT_READ = {
 @pytest.mark.parametrize("words", NOT_READ.values(), ids=NOT_READ.keys())
 def test_not_read(words: list[str]) -> None:
     assert read_launch(words) is None
-
-
-@pytest.mark.parametrize(
-    ("command", "expected"),
-    [
-        ("python train.py", True),
-        ("/usr/bin/python3.12 -u train.py", True),
-        ("python -m torch.distributed.run train.py", False),
-        ("python -m accelerate.commands.launch train.py", False),
-        ("torchrun train.py", False),
-        ("./train", False),
-        ("", False),
-    ],
-)
-def test_one_process(command: str, expected: bool) -> None:
-    assert starts_one_process(command.split()) is expected

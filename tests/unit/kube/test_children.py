@@ -85,14 +85,30 @@ async def test_the_agent_is_brought_to_a_namespace_once_and_nothing_is_read(
     ]
 
 
-async def test_an_agent_that_cannot_be_brought_lets_no_pod_start(server: ScriptedServer, children: Children) -> None:
-    server.will(refusal(403, "Forbidden", 'configmaps "dtj-agent" is forbidden: exceeded quota: few'), json({}))
+NO_RIGHT = refusal(403, "Forbidden", 'User "dtj" cannot create resource "configmaps"')
+QUOTA = refusal(403, "Forbidden", 'configmaps "dtj-agent" is forbidden: exceeded quota: few')
 
-    with pytest.raises(ApiError, match="exceeded quota"):
+
+async def test_an_agent_that_cannot_be_brought_lets_no_pod_start(server: ScriptedServer, children: Children) -> None:
+    server.will(NO_RIGHT, json({}))
+
+    with pytest.raises(ApiError, match="cannot create"):
         await apply(children, AGENT, CreatePod(PODS[0]))
     await apply(children, AGENT)
 
     assert [seen.path.rsplit("/", 1)[-1] for seen in server.seen] == ["configmaps", "configmaps"], "tried again"
+
+
+async def test_a_quota_says_nothing_about_an_agent_that_may_be_there(
+    server: ScriptedServer, children: Children
+) -> None:
+    server.will(QUOTA, json(stored(PODS[0])), QUOTA)
+
+    await apply(children, AGENT, CreatePod(PODS[0]))
+    with pytest.raises(ApiError, match="exceeded quota"):
+        await apply(children, CreateConfigMap(AGENT.manifest, may_be_gone=True))
+
+    assert [seen.path.rsplit("/", 1)[-1] for seen in server.seen] == ["configmaps", "pods", "configmaps"]
 
 
 async def test_the_agent_may_have_been_deleted_since(server: ScriptedServer, children: Children) -> None:

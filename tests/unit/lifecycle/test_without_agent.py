@@ -71,6 +71,35 @@ def test_another_image_is_tried_with_the_agent_again() -> None:
     assert len(agents(decision)) == 1
 
 
+def test_the_same_image_has_no_shell_after_a_suspension_either() -> None:
+    bare = seen(JOB, cannot_start())
+    suspended = seen(bare.spec(suspend=True))
+
+    _, decision = decided(suspended.spec(suspend=False))
+
+    assert commands(decision) == [COMMAND, COMMAND]
+
+
+SEVERAL: dict[str, JobBuilder] = {
+    "several processes": JOB.spec(processesPerReplica=2),
+    "Horovod": JOB.framework("Horovod"),
+}
+
+
+@pytest.mark.parametrize("job", SEVERAL.values(), ids=SEVERAL.keys())
+def test_a_job_that_needs_the_agent_fails_with_a_sentence(job: JobBuilder) -> None:
+    begun = job.begun()
+
+    _, decision = decided(begun, cannot_start(), worker(1).running())
+
+    status = status_of(decision)
+    assert (status.phase, status.reason, status.attempt) == (Phase.FAILED, Reason.NO_SHELL, 0)
+    failed = status.condition(ConditionType.FAILED)
+    assert failed is not None
+    assert "without the agent the processes of this job cannot be started" in failed.message
+    assert commands(decision) == []
+
+
 OTHERS: dict[str, tuple[JobBuilder, PodBuilder]] = {
     "a command that does not exist": (JOB, cannot_start(NO_COMMAND)),
     "a shell of the user's own": (JOB.spec(agent={"mode": "Disabled"}), cannot_start()),

@@ -1,9 +1,9 @@
 """How the trainer's command is started: by whom, and how many times."""
 
-import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +132,7 @@ MANY: dict[str, tuple[JobBuilder, int]] = {
         a_job().framework("Custom").container(command=PYTHON, resources=GPUS),
         1,
     ),
+    "TensorFlow with a number that an older version took": (FOUR.framework("TensorFlow").container(command=PYTHON), 1),
     "Horovod starts whatever it is given": (FOUR.framework("Horovod").container(command=["bash", "train.sh"]), 4),
 }
 
@@ -150,30 +151,30 @@ def test_a_role_outside_the_gang_starts_once() -> None:
     assert copies(spec, topology_of(spec).group("evaluator")) == 1
 
 
-def shim(tmp_path: Path, *, python: str, tools: tuple[str, ...], archive: bytes) -> subprocess.CompletedProcess[str]:
-    """The shell's program with these tools on its PATH, and an agent that says what it was given."""
+TOOLS = ("echo", "env", "sha256sum")
+
+
+def shim(
+    tmp_path: Path,
+    *words: str,
+    python: str = "python3",
+    tools: tuple[str, ...] = TOOLS,
+    archive: bytes | None = None,
+    shell: Sequence[str] = ("/bin/sh",),
+    environ: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """The shell's program with these tools on its PATH and this file in the agent's place."""
     tools_folder = tmp_path / "bin"
     tools_folder.mkdir()
     for tool in tools:
         (tools_folder / tool).symlink_to(str(shutil.which(tool)))
     (tools_folder / "python3").symlink_to(sys.executable)
     file = tmp_path / "agent.pyz"
-    file.write_bytes(archive)
+    file.write_bytes(agent_archive().content if archive is None else archive)
     program = SHIM.replace("/dtj/agent.pyz", str(file))
     return subprocess.run(
-        [
-            "/bin/sh",
-            "-c",
-            program,
-            "dtj-agent",
-            agent_archive().digest,
-            python,
-            "--framework=Custom",
-            "--",
-            "echo",
-            "a b",
-        ],
-        env={"PATH": str(tools_folder), "HOME": os.environ.get("HOME", "/")},
+        [*shell, "-c", program, "dtj-agent", agent_archive().digest, python, *words],
+        env={"PATH": str(tools_folder), **(environ or {})},
         capture_output=True,
         text=True,
         timeout=30,
@@ -181,23 +182,62 @@ def shim(tmp_path: Path, *, python: str, tools: tuple[str, ...], archive: bytes)
     )
 
 
-TOOLS = ("echo", "sha256sum")
-SHIMS: dict[str, tuple[str, tuple[str, ...], bytes, bool]] = {
-    "all is there": ("python3", TOOLS, agent_archive().content, True),
-    "no Python": ("python9", TOOLS, agent_archive().content, False),
-    "no sha256sum": ("python3", ("echo",), agent_archive().content, False),
-    "another file under the agent's name": ("python3", TOOLS, b"print('forged')", False),
+ECHO = ("--framework=Custom", "--", "echo", "a b")
+CANNOT: dict[str, dict[str, Any]] = {
+    "no Python": {"python": "python9"},
+    "no sha256sum": {"tools": ("echo",)},
+    "another file under the agent's name": {"archive": b"print('forged')"},
 }
 
 
-@pytest.mark.parametrize(("python", "tools", "archive", "wrapped"), SHIMS.values(), ids=SHIMS.keys())
-def test_an_image_that_cannot_run_the_agent_runs_the_bare_command(
-    tmp_path: Path, python: str, tools: tuple[str, ...], archive: bytes, wrapped: bool
-) -> None:
-    done = shim(tmp_path, python=python, tools=tools, archive=archive)
+def test_the_agent_runs_the_command(tmp_path: Path) -> None:
+    done = shim(tmp_path, *ECHO)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "a b\n", "")
+
+
+@pytest.mark.parametrize("image", CANNOT.values(), ids=CANNOT.keys())
+def test_an_image_that_cannot_run_the_agent_runs_the_bare_command(tmp_path: Path, image: dict[str, Any]) -> None:
+    done = shim(tmp_path, *ECHO, **image)
 
     assert (done.returncode, done.stdout) == (0, "a b\n")
-    assert ("runs without the agent" in done.stderr) is not wrapped
+    assert "the command runs without the agent" in done.stderr
+
+
+@pytest.mark.parametrize("option", ["--processes=2", "--rendezvous=horovod"])
+@pytest.mark.parametrize("image", CANNOT.values(), ids=CANNOT.keys())
+def test_what_needs_the_agent_does_not_run_without(tmp_path: Path, image: dict[str, Any], option: str) -> None:
+    done = shim(tmp_path, "--framework=Horovod", option, "--", "echo", "alone", **image)
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert f"without the agent the processes cannot be started ({option})" in done.stderr
+
+
+AWKWARD = {
+    "my.key": "dotted",
+    "my-key": "with a minus",
+    "1st": "a digit first",
+    "python": "the user's",
+    "digest": "the user's",
+    "EMPTY": "",
+    "LINES": "two\nlines",
+}
+SHELLS = (["sh"], ["bash"], ["busybox", "sh"])
+
+
+@pytest.mark.parametrize("shell", [shell for shell in SHELLS if shutil.which(shell[0])], ids=lambda s: s[0])
+@pytest.mark.parametrize("own", [{}, {"PWD": "/elsewhere", "SHLVL": "7", "OLDPWD": "/before"}], ids=["bare", "set"])
+def test_the_environment_is_the_containers_own_whatever_shell_it_has(
+    tmp_path: Path, shell: list[str], own: dict[str, str]
+) -> None:
+    words = [str(shutil.which(shell[0])), *shell[1:]]
+    given = {**AWKWARD, **own}
+
+    done = shim(tmp_path, "--framework=Custom", "--", "env", "-0", shell=words, environ=given)
+
+    found = dict(entry.partition("=")[::2] for entry in done.stdout.split("\0") if entry)
+    del found["PATH"], found["PYTHONPATH"]
+    assert found == given
 
 
 def test_kubernetes_finds_no_variable_in_the_shells_program() -> None:

@@ -55,6 +55,11 @@ MISTAKES: dict[str, tuple[JobBuilder, str, str]] = {
         "spec.template.spec.containers",
         "every container needs a name",
     ),
+    "a command with an empty word": (
+        a_job().container(command=["python", None]),
+        "spec.template.spec.containers[0].command[1]",
+        "is empty",
+    ),
     "a container that is a word": (
         a_job().pod(containers=["trainer"]),
         "spec.template.spec.containers[0]",

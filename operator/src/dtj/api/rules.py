@@ -128,6 +128,12 @@ IMMUTABLE: Final = (
         _ONLY_SUSPENDED,
         ".processesPerReplica",
     ),
+    Rule(
+        _SUSPENDED + "(has(self.agent) && has(self.agent.mode) ? self.agent.mode : 'Auto') == "
+        "(has(oldSelf.agent) && has(oldSelf.agent.mode) ? oldSelf.agent.mode : 'Auto')",
+        _ONLY_SUSPENDED,
+        ".agent.mode",
+    ),
     Rule(_SUSPENDED + "self.template == oldSelf.template", _ONLY_SUSPENDED, ".template"),
     Rule(
         _SUSPENDED + "(has(self.roles) ? self.roles : []) == (has(oldSelf.roles) ? oldSelf.roles : [])",

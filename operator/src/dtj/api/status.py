@@ -59,7 +59,7 @@ class Condition(ReadValue):
     """One thing that is or is not so, in the form that all of Kubernetes uses."""
 
     type: ConditionWord = Field(
-        description="What it is about: Suspended, Running, Stalled, Complete or Failed. The last two are final."
+        description="What it is about: Suspended, Running, Stalled, WithoutAgent, Complete, Failed (the last two stay)."
     )
     status: ConditionStatus = Field(description="True, False or Unknown.")
     reason: ReasonWord = Field(description="Why, in one word.")
@@ -198,7 +198,7 @@ class JobStatus(ReadValue):
     observed_generation: Steps | None = Field(default=None, description="Generation of the spec last acted upon.")
     conditions: Annotated[tuple[Condition, ...], Field(max_length=16)] = Field(
         default=(),
-        description="Suspended, Running, Stalled, Complete and Failed, each with its reason. See kubectl wait.",
+        description="Suspended, Running, Stalled, WithoutAgent, Complete, Failed, each with its reason.",
         json_schema_extra=map_by("type"),
     )
     attempt: Attempt = Field(default=0, description="Which attempt this is, from 0.")

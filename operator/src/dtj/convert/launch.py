@@ -1,12 +1,9 @@
-"""Reading commands: does one start a single process, and what does mpirun or horovodrun start?"""
+"""Reading the command lines of mpirun and horovodrun: what do they start?"""
 
-import re
 import shlex
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 
-_PYTHON = re.compile(r"python[0-9.]*")
-_LAUNCHER_MODULES = frozenset({"torch.distributed.run", "torch.distributed.launch", "accelerate.commands.launch"})
 _SHELLS = frozenset({"sh", "bash", "dash", "ash"})
 _SHELL_SYNTAX = frozenset(";|&<>()$`\n*?[]{}~#!")
 
@@ -38,15 +35,6 @@ _TUNING: dict[str, int] = {
     **dict.fromkeys(("autotune", "hierarchical-allreduce", "hierarchical-allgather", "timeline-mark-cycles"), 0),
     **dict.fromkeys(("no-stall-check", "mpi-threads-disable", "log-with-timestamp", "log-hide-timestamp"), 0),
 }
-
-
-def starts_one_process(words: list[str]) -> bool:
-    """Whether a command is a plain ``python``: of an image's own entry point or a script nobody knows."""
-    return is_python(words) and not any(word in _LAUNCHER_MODULES for word in words)
-
-
-def is_python(words: list[str]) -> bool:
-    return bool(words) and _PYTHON.fullmatch(_program(words[0])) is not None
 
 
 @dataclass

@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from dtj.api.spec import Framework
-from dtj.convert.launch import HOROVODRUN, Launch, is_python, read_launch
+from dtj.convert.launch import HOROVODRUN, Launch, read_launch
 from dtj.convert.notes import ConversionError
 from dtj.convert.old import Part
 from dtj.convert.pods import Peer, accelerators_of, command_of, convert_template, trainer_of
 from dtj.convert.replicas import Replica
+from dtj.plan.commands import is_python
 from dtj.plan.pods import is_reserved_variable
 
 _PROBES = ("startupProbe", "readinessProbe", "livenessProbe")
@@ -33,7 +34,7 @@ def convert_gang(gang: MpiGang, spec: Part) -> dict[str, Any]:
     if gang.launcher.replicas != 1:
         raise ConversionError(f"{spec.notes.job}: {gang.launcher.path}.replicas must be 1: there is only one launcher")
     launch = _launch(gang)
-    if launch is not None and (launch.launcher == HOROVODRUN or is_python(launch.program)):
+    if launch is not None and (launch.launcher == HOROVODRUN or is_python(launch.program[0])):
         return _horovod(gang, launch, spec)
     return _mpi(gang, spec)
 

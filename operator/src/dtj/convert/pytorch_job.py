@@ -4,12 +4,12 @@ from typing import Any
 
 from dtj.api.spec import Framework
 from dtj.convert.assemble import Converted, assemble, open_document
-from dtj.convert.launch import starts_one_process
 from dtj.convert.notes import ConversionError
 from dtj.convert.old import Part
 from dtj.convert.pods import Peer, accelerators_of, command_of, convert_template, trainer_of
 from dtj.convert.policies import failure_policy, run_policy
 from dtj.convert.replicas import Replica, read_replicas
+from dtj.plan.commands import is_one_process
 
 KIND = "PyTorchJob"
 PEER = Peer(Framework.PYTORCH, ("pytorch",), "pytorchjob-port", 23456)
@@ -66,7 +66,7 @@ def _gang(replicas: dict[str, Replica], spec: Part) -> dict[str, Any]:
 def processes_per_replica(wanted: object, template: dict[str, Any], spec: Part, key: str) -> int | None:
     """Number of processes in a pod; None leaves it to the accelerators that the pod asks for."""
     text = "auto" if wanted in (None, "") else str(wanted)
-    one_process = starts_one_process(command_of(trainer_of(template)))
+    one_process = is_one_process(command_of(trainer_of(template)))
     if text.isdigit():
         return int(text)
     if text == "cpu":

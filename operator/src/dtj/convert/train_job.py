@@ -5,7 +5,6 @@ from typing import Any
 
 from dtj.api.spec import Framework
 from dtj.convert.assemble import Converted, assemble, open_document
-from dtj.convert.launch import starts_one_process
 from dtj.convert.mpi_gang import MpiGang, convert_gang, launcher_in
 from dtj.convert.notes import ConversionError
 from dtj.convert.old import Part
@@ -14,6 +13,7 @@ from dtj.convert.policies import deadline_note, suspension
 from dtj.convert.pytorch_job import elastic_policy, processes_per_replica
 from dtj.convert.replicas import Replica
 from dtj.convert.runtime import Runtime, RuntimeJob, find_runtime, lay_over, patches
+from dtj.plan.commands import is_one_process
 
 KIND = "TrainJob"
 _CONTAINERS = ("node", "trainer")
@@ -132,7 +132,7 @@ def _template(job: RuntimeJob, part: Part) -> Part:
 
 
 def _note_training_alone(template: dict[str, Any], nodes: int, spec: Part) -> None:
-    if nodes > 1 and starts_one_process(command_of(trainer_of(template))):
+    if nodes > 1 and is_one_process(command_of(trainer_of(template))):
         spec.notes.note(
             spec.at("trainer.command"),
             "python without torchrun was not told of the other nodes by a TrainJob; here the nodes train together",

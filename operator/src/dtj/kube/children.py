@@ -1,6 +1,7 @@
 """The objects of all jobs: a local copy kept by watches, and the writes that change it."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from typing import Any, Final
 
@@ -10,7 +11,7 @@ import orjson
 from dtj.api import labels, names
 from dtj.kube import jobs, paths
 from dtj.kube.client import Client
-from dtj.kube.errors import ApiError, KubeError, NameTakenError, UnreachableError
+from dtj.kube.errors import ApiError, KubeError, NameTakenError, UnreachableError, is_quota
 from dtj.kube.reflector import Child, OnChange, Reflector
 from dtj.lifecycle.children import Pod, Service
 from dtj.lifecycle.decision import (
@@ -22,6 +23,8 @@ from dtj.lifecycle.decision import (
     DeleteService,
     Write,
 )
+
+log = logging.getLogger(__name__)
 
 IN_FLIGHT: Final = 64
 """Writes of one job under way at the same time."""
@@ -101,7 +104,7 @@ class Children:
         match write:
             case CreateConfigMap(manifest, may_be_gone):
                 lifetime = DOUBTED_AGENT_LIFETIME if may_be_gone else AGENT_LIFETIME
-                await self._bring_agent(namespace, manifest, lifetime)
+                await self._bring_agent(namespace, manifest, lifetime, insist=may_be_gone)
             case CreatePod(manifest):
                 await self._create(self.pods, paths.pods(namespace), paths.pod, manifest, job_uid)
             case CreateService(manifest):
@@ -113,14 +116,21 @@ class Children:
             case DeleteJob():
                 await jobs.delete_job(self._client, namespace, write)
 
-    async def _bring_agent(self, namespace: str, manifest: dict[str, Any], lifetime: float) -> None:
-        """Its name is its content, and pods look at both: what is there under the name needs no second look here."""
+    async def _bring_agent(self, namespace: str, manifest: dict[str, Any], lifetime: float, *, insist: bool) -> None:
+        """Its name is its content, and pods look at both: what is there under the name needs no second look here.
+
+        A quota refuses before anybody looks whether the object exists. Most probably it does, so only pods that do not
+        start make that an error (``insist``).
+        """
         now = asyncio.get_running_loop().time()
         if now - self._agent_brought_at.get(namespace, -lifetime) < lifetime:
             return
         try:
             await self._client.request("POST", paths.config_maps(namespace), body=manifest)
         except ApiError as error:
+            if is_quota(error) and not insist:
+                log.warning("namespace %s: %s", namespace, error)
+                return
             if error.code != 409 or error.reason != "AlreadyExists":
                 raise
         recent = {name: time for name, time in self._agent_brought_at.items() if now - time < AGENT_LIFETIME}

@@ -51,6 +51,11 @@ def is_conflict(error: KubeError) -> bool:
     return isinstance(error, ApiError) and error.code == 409
 
 
+def is_quota(error: ApiError) -> bool:
+    """A ResourceQuota refuses one object more."""
+    return error.code == 403 and "exceeded quota" in error.message
+
+
 def obstacle_of(error: KubeError, generation: int) -> Obstacle:
     """What to tell the job's owner; the cases are those an owner or an administrator can mend."""
     message = printable(str(error))
@@ -63,7 +68,7 @@ def obstacle_of(error: KubeError, generation: int) -> Obstacle:
     if error.code in {400, 422}:
         # A policy that denies the pod answers so as well, and policies change without the spec.
         return Obstacle(Reason.INVALID_TEMPLATE, message, generation, until_spec_changes="denied" not in message)
-    if error.code == 403 and "exceeded quota" in message:
+    if is_quota(error):
         return Obstacle(Reason.QUOTA_EXCEEDED, message, generation)
     if error.code == 403 and "being terminated" in message:
         return Obstacle(Reason.NAMESPACE_TERMINATING, message, generation)

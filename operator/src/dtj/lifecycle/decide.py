@@ -26,8 +26,17 @@ from dtj.lifecycle.start import all_run, starting_status
 from dtj.lifecycle.status import Situation, has_begun, is_finished, status_in, with_situation
 from dtj.lifecycle.success import deciding_roles, is_successful, successes
 from dtj.lifecycle.training import progress_seen
-from dtj.lifecycle.without_agent import NO_SHELL_MESSAGE, lacks_shell, uncounted, with_agent_again, without_agent
+from dtj.lifecycle.without_agent import (
+    NO_SHELL_MESSAGE,
+    NO_WAY_MESSAGE,
+    bare_commands_do,
+    lacks_shell,
+    uncounted,
+    with_agent_again,
+    without_agent,
+)
 from dtj.lifecycle.wording import failure_in_words, next_attempt_in_words, pods_in_words
+from dtj.plan.gang_hash import gang_hash
 from dtj.plan.topology import topology_of
 from dtj.plan.validation import Mistake, mistakes_in
 
@@ -112,7 +121,9 @@ def _begin(look: Look) -> Decision:
     elif attempts_are_used_up(status):
         return _last_attempt(look)
     else:
-        number, after = status.attempt + 1, look.with_status(with_agent_again(status)).after_this_attempt()
+        # Another template may have another image; the same one has no shell this time either.
+        kept = status if status.gang_hash == gang_hash(look.job.spec) else with_agent_again(status)
+        number, after = status.attempt + 1, look.with_status(kept).after_this_attempt()
         reason = Reason.JOB_RESUMED if status.has(ConditionType.SUSPENDED) else Reason.SPEC_CHANGED
     message = f"attempt {number}: creating {pods_in_words(len(look.topology.slots))}"
     return _commit(after, Situation(Phase.STARTING, reason, message), number, EventType.NORMAL)
@@ -174,6 +185,10 @@ def _restart(look: Look, cause: Candidate, sentence: str, verdict: Verdict) -> D
 
 
 def _restart_without_agent(look: Look, cause: Candidate) -> Decision:
+    if not bare_commands_do(look.job, look.topology):
+        failure = describe(cause, look.topology, look.status.attempt, RuleAction.FAIL_JOB)
+        failed = look.with_status(look.status.model_copy(update={"last_failure": failure}))
+        return _fail(failed, Situation(Phase.FAILED, Reason.NO_SHELL, NO_WAY_MESSAGE))
     verdict = uncounted(look.status)
     failure = describe(cause, look.topology, look.status.attempt, verdict.action)
     recorded = look.with_status(counted(look.status, verdict, failure))

@@ -12,10 +12,14 @@ from dtj.api.status import Condition, JobStatus
 from dtj.lifecycle.failure import Candidate
 from dtj.lifecycle.look import Look
 from dtj.lifecycle.restart_policy import Verdict, attempts_are_used_up
-from dtj.plan.launch import SHELL, uses_agent
+from dtj.plan.launch import SHELL, needs_agent, uses_agent
 from dtj.plan.topology import Slot, Topology
 
 NO_SHELL_MESSAGE = f"an image has no {SHELL}: the commands run without the agent"
+NO_WAY_MESSAGE = (
+    f"an image has no {SHELL}, which the agent needs, and without the agent the processes of this job cannot be "
+    "started: use another image, or with PyTorch torchrun and agent.mode Disabled"
+)
 
 
 def lacks_shell(cause: Candidate, job: DistributedTrainingJob, topology: Topology) -> bool:
@@ -25,6 +29,10 @@ def lacks_shell(cause: Candidate, job: DistributedTrainingJob, topology: Topolog
     if Slot(cause.pod.role, cause.pod.index) not in topology.slots or attempts_are_used_up(job.status):
         return False
     return SHELL in cause.ended.message and uses_agent(job, topology.group(cause.pod.role).template)
+
+
+def bare_commands_do(job: DistributedTrainingJob, topology: Topology) -> bool:
+    return not any(needs_agent(job.spec, group) for group in topology.groups)
 
 
 def uncounted(status: JobStatus) -> Verdict:

@@ -19,7 +19,16 @@ from typing import Any, Final
 from dtj.api import labels, names
 
 PACKAGES: Final = ("dtj_agent", "dtj_trainer")
-_MAIN: Final = b"from dtj_agent.main import main\n\nraise SystemExit(main())\n"
+_MAIN: Final = b"""\
+import sys
+
+if sys.version_info < (3, 9):
+    sys.exit("dtj-agent: Python 3.9 or newer is needed")
+
+from dtj_agent.main import main
+
+sys.exit(main())
+"""
 _EPOCH: Final = (1980, 1, 1, 0, 0, 0)
 """The first moment that the format knows: the same files always give the same archive."""
 _READABLE: Final = 0o100644 << 16

@@ -1,47 +1,47 @@
 """How the trainer's command is started: through the agent or as it stands, once or several times in a pod."""
 
-import re
-from pathlib import PurePosixPath
 from typing import Any, Final
 
 from dtj.api import names
 from dtj.api.conditions import ConditionType
 from dtj.api.job import DistributedTrainingJob
+from dtj.api.rules import ONE_PROCESS_FRAMEWORKS
 from dtj.api.spec import AgentMode, Framework, JobSpec
 from dtj.plan.agent_archive import agent_archive
+from dtj.plan.commands import is_one_process, is_python
 from dtj.plan.topology import Group, processes_per_replica, trainer_container
 
 SHELL: Final = "/bin/sh"
 
 SHIM: Final = f"""\
-digest=$1 python=$2
+dtj_digest=$1 dtj_python=$2
 shift 2
-if echo "$digest  {names.AGENT_PATH}" | sha256sum -c > /dev/null 2>&1 &&
-  "$python" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2> /dev/null
-then
-  exec "$python" -I -S {names.AGENT_PATH} "$@"
+if ! echo "$dtj_digest  {names.AGENT_PATH}" | sha256sum -c > /dev/null 2>&1; then
+  dtj_why="{names.AGENT_PATH} is not the agent, or there is no sha256sum"
+elif dtj_lost=`"$dtj_python" -I -S {names.AGENT_PATH} --lost-environment 2> /dev/null`; then
+  exec "$dtj_python" -I -S {names.AGENT_PATH} "--restore-environment=$dtj_lost" "$@"
+else
+  dtj_why="no Python 3.9 or newer named $dtj_python"
 fi
-echo "dtj: no sha256sum, or no Python 3.9 or newer named $python: the command runs without the agent" >&2
-while [ "$1" != -- ]; do shift; done
+while [ "$1" != -- ]; do
+  case $1 in --processes=* | --rendezvous=*)
+    echo "dtj: $dtj_why: without the agent the processes cannot be started ($1)" >&2
+    exit 1 ;;
+  esac
+  shift
+done
+echo "dtj: $dtj_why: the command runs without the agent" >&2
 shift
 exec "$@"
 """
-"""Starts the agent where the image can run it, and the bare command where not.
+"""Starts the agent where the image can run it, and the bare command where not, if that will do.
+
+Some shells drop variables whose names they cannot use themselves, and set others: the agent finds out which and puts
+them right.
 
 Whoever may write ConfigMaps in a namespace could lay down another file under the agent's name; its digest gives it
-away. No ``$(`` may stand here: Kubernetes would take it for a variable.
+away. Neither ``$(`` nor ``$$`` may stand here: Kubernetes would take them for its own.
 """
-
-_PYTHON: Final = re.compile(r"python[0-9.]*")
-_LAUNCHER_MODULES: Final = frozenset(
-    {
-        "torch.distributed.run",
-        "torch.distributed.launch",
-        "accelerate.commands.launch",
-        "accelerate.commands.accelerate_cli",
-        "deepspeed.launcher.runner",
-    }
-)
 
 
 def has_agent(job: DistributedTrainingJob) -> bool:
@@ -69,25 +69,21 @@ def through_agent(spec: JobSpec, group: Group) -> list[str]:
 def copies(spec: JobSpec, group: Group) -> int:
     """How many times the agent starts the command in each pod of a group."""
     count = processes_per_replica(spec)
-    if count == 1 or not group.ranked:
+    if count == 1 or not group.ranked or spec.framework in ONE_PROCESS_FRAMEWORKS:
         return 1
-    match spec.framework:
-        case Framework.HOROVOD:  # its own launcher, too, starts whatever it is given
-            starts = True
-        case Framework.CUSTOM:  # nobody knows what the program makes of several accelerators, unless it is said
-            starts = spec.processes_per_replica is not None and is_one_process(trainer_container(group.template))
-        case _:
-            starts = is_one_process(trainer_container(group.template))
-    return count if starts else 1
+    if spec.framework is Framework.HOROVOD:  # its own launcher, too, starts whatever it is given
+        return count
+    if spec.framework is Framework.CUSTOM and spec.processes_per_replica is None:
+        return 1  # nobody knows what the program makes of several accelerators, unless it is said
+    return count if is_one_process(words_of(trainer_container(group.template))) else 1
 
 
-def is_one_process(trainer: dict[str, Any]) -> bool:
-    """Only a plain ``python`` is surely one process; an image's own entry point or a script may well start several."""
-    command = [str(word) for word in trainer.get("command") or []]
-    if not command or not is_python(command[0]):
-        return False
-    return not any(word in _LAUNCHER_MODULES for word in [*command, *map(str, trainer.get("args") or [])])
+def words_of(trainer: dict[str, Any]) -> list[str]:
+    """The command of a container with its arguments; empty where the image's own entry point runs."""
+    command = trainer.get("command") or []
+    return [*command, *(trainer.get("args") or [])] if command else []
 
 
-def is_python(word: str) -> bool:
-    return _PYTHON.fullmatch(PurePosixPath(word).name) is not None
+def needs_agent(spec: JobSpec, group: Group) -> bool:
+    """Whether the bare command would not do: its processes would each train alone, or not meet."""
+    return spec.framework is Framework.HOROVOD or copies(spec, group) > 1

@@ -156,7 +156,7 @@ def _node_loss_tolerations(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _mounts(container: dict[str, Any], path: str) -> bool:
-    return any(mount.get("mountPath", "").rstrip("/") == path for mount in container.get("volumeMounts") or [])
+    return any((mount.get("mountPath") or "").rstrip("/") == path for mount in container.get("volumeMounts") or [])
 
 
 def is_reserved_variable(framework: str, name: str) -> bool:

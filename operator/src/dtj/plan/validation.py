@@ -13,9 +13,10 @@ from dtj.api import labels, names, pod_template
 from dtj.api.job import DistributedTrainingJob
 from dtj.api.rules import ONE_PROCESS_FRAMEWORKS
 from dtj.api.spec import AgentMode, Framework, JobSpec
+from dtj.plan.commands import is_one_process
 from dtj.plan.frameworks import WIRINGS
 from dtj.plan.frameworks.place import Place
-from dtj.plan.launch import is_one_process
+from dtj.plan.launch import words_of
 from dtj.plan.pods import AGENT_VOLUME, SHARED_MEMORY_VOLUME, is_reserved_variable
 from dtj.plan.topology import processes_per_replica, topology_of, trainer_container
 
@@ -104,6 +105,8 @@ def _mistyped(path: str, value: object, schema: dict[str, Any]) -> Iterator[Mist
             yield from _mistyped(f"{path}.{name}", part, schema.get("properties", {}).get(name, of_any_name))
     elif isinstance(value, list):
         for index, item in enumerate(value):
+            if item is None:
+                yield Mistake(f"{path}[{index}]", "is empty")
             yield from _mistyped(f"{path}[{index}]", item, schema.get("items", {}))
 
 
@@ -154,7 +157,7 @@ def _launch_mistakes(spec: JobSpec) -> Iterator[Mistake]:
         yield Mistake("spec.agent.mode", "Horovod's processes meet at a rendezvous that the agent serves; leave it out")
     elif spec.framework is Framework.HOROVOD and not trainer.get("command"):
         yield Mistake(command, "Horovod needs a command here: the agent starts it when all processes can meet")
-    elif spec.framework in LAUNCHERS and disabled and count > 1 and is_one_process(trainer):
+    elif spec.framework in LAUNCHERS and disabled and count > 1 and is_one_process(words_of(trainer)):
         asked = "spec.processesPerReplica" if spec.processes_per_replica is not None else "its accelerators"
         yield Mistake(
             command,

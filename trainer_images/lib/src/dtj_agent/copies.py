@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 
+from dtj_agent import shell_environment
+from dtj_agent.protocol import LOCAL_RANK, NODE_RANK
+
 LOCATION = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 """What Python finds this package in: the zip file, or a folder of sources."""
 
-NODE_RANK = "DTJ_NODE_RANK"
-LOCAL_RANK = "DTJ_LOCAL_RANK"
+JAX_DEVICES = "JAX_LOCAL_DEVICE_IDS"
 
 
 class MisuseError(Exception):
@@ -27,9 +29,15 @@ def number(environ: Mapping[str, str], name: str, minimum: int = 0) -> int:
     return int(text)
 
 
-def base_environment() -> dict[str, str]:
-    """The environment that the agent was started with, and this library for the programs it starts."""
-    return with_library(without_locale_coercion(dict(os.environ)))
+def base_environment(lost_environment: str = "") -> dict[str, str]:
+    """The environment of the container, and this library for the programs that are started.
+
+    ``lost_environment``: what the shell that started the agent has changed of it (``shell_environment.lost``).
+    """
+    environ = without_locale_coercion(dict(os.environ))
+    if lost_environment:
+        shell_environment.restore(lost_environment, environ)
+    return with_library(environ)
 
 
 def with_library(environ: dict[str, str]) -> dict[str, str]:
@@ -59,13 +67,17 @@ def variables(framework: str, local_rank: int, processes: int, environ: Mapping[
     (https://docs.pytorch.org/docs/stable/elastic/run.html#environment-variables). Like torchrun (``config_from_args``
     in torch/distributed/run.py) a copy computes with one thread unless OMP_NUM_THREADS says otherwise: several copies
     that each take all cores are slower than one.
+
+    JAX: each copy takes the accelerator with its own index (``initialize`` in jax/_src/distributed.py reads that); all
+    would take all of them otherwise, and fail.
     """
     own = {LOCAL_RANK: str(local_rank)}
     if framework not in ("PyTorch", "Horovod", "JAX"):
         return own
     rank = str(number(environ, NODE_RANK) * processes + local_rank)
     if framework == "JAX":
-        return {**own, "JAX_PROCESS_ID": rank}
+        devices = {} if JAX_DEVICES in environ else {JAX_DEVICES: str(local_rank)}
+        return {**own, **devices, "JAX_PROCESS_ID": rank}
     if "OMP_NUM_THREADS" not in environ:
         own["OMP_NUM_THREADS"] = "1"
     if framework == "Horovod":

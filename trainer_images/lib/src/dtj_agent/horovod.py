@@ -19,13 +19,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from dtj_agent import processes, signals
-from dtj_agent.copies import LOCATION, NODE_RANK, MisuseError, number
+from dtj_agent.copies import LOCATION, MisuseError, number
 from dtj_agent.messages import say
+from dtj_agent.protocol import NODE_COUNT, NODE_RANK
 from dtj_agent.supervisor import Supervisor
 
 ADDRESS = "HOROVOD_GLOO_RENDEZVOUS_ADDR"
 PORT = "HOROVOD_GLOO_RENDEZVOUS_PORT"
-NODE_COUNT = "DTJ_NNODES"
 HOSTS = "DTJ_HOSTS"
 """Hosts of all pods in the order of their node ranks, with commas between; only the pod of node rank 0 has it."""
 

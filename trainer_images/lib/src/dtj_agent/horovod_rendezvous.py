@@ -13,8 +13,8 @@ from typing import Any
 
 from dtj_agent.horovod import HOSTS, PORT
 from dtj_agent.messages import say
+from dtj_agent.protocol import PROCESSES_PER_NODE
 
-PROCESSES_PER_NODE = "DTJ_PROCESSES_PER_REPLICA"
 FAILED = 1
 BACKLOG = 1024
 """Connections that may wait: all processes of a job come at once."""

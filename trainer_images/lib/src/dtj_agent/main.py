@@ -16,11 +16,17 @@ BUG = 70
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from dtj_agent.options import Options
+    from dtj_agent.progress import Progress
     from dtj_agent.supervisor import Supervisor
+
+
+LOST_ENVIRONMENT = "--lost-environment"
 
 
 def main() -> int:
     """Run the command of ``sys.argv`` to its end; the exit code of the container."""
+    if sys.argv[1:] == [LOST_ENVIRONMENT]:
+        return _print_lost_environment()
     signals.hold()
     _occupy_standard_files()
     from dtj_agent import options
@@ -43,7 +49,7 @@ def main() -> int:
 def _run(options: Options, supervisor: Supervisor) -> int:
     from dtj_agent import copies
 
-    environ = copies.base_environment()
+    environ = copies.base_environment(options.lost_environment)
     if not options.horovod_rendezvous:
         return _run_copies(options, environ, supervisor)
     from dtj_agent import horovod
@@ -57,21 +63,64 @@ def _run(options: Options, supervisor: Supervisor) -> int:
     )
 
 
+def _print_lost_environment() -> int:
+    from dtj_agent.shell_environment import lost
+
+    print(lost())
+    return 0
+
+
 def _run_copies(options: Options, environ: dict[str, str], supervisor: Supervisor) -> int:
     from dtj_agent import copies, processes
     from dtj_agent.messages import say
 
     count = options.processes
+    progress = _prepare_progress(environ, count)
+    told = {} if progress is None else progress.variables
     extra = [copies.variables(options.framework, i, count, environ) for i in range(count)] if count > 1 else [{}]
     try:
         for local_rank, own in enumerate(extra):
-            pid = processes.start(options.command, {**environ, **own}, with_stdin=local_rank == 0)
+            output = None if progress is None else progress.output()
+            variables = {**environ, **told, **own}
+            pid = processes.start(options.command, variables, with_stdin=local_rank == 0, output=output)
             supervisor.add(pid, copies.label(local_rank, count, environ))
     except processes.CannotStartError as error:
         say(str(error))
         supervisor.end()
         return error.exit_code
-    return supervisor.run()
+    if progress is None:
+        return supervisor.run()
+    return _run_told(progress, supervisor)
+
+
+def _prepare_progress(environ: dict[str, str], processes: int) -> Progress | None:
+    """None where nobody asks how far training is: started by hand, or by an operator that does not."""
+    from dtj_agent import protocol
+
+    if protocol.PORT not in environ:
+        return None
+    try:
+        from dtj_agent.progress import Progress
+
+        return Progress(environ, processes)
+    except Exception as error:  # noqa: BLE001 - the training starts whatever it is
+        from dtj_agent.messages import say
+
+        say(f"how far training is cannot be told. Please report this: {error!r}")
+        return None
+
+
+def _run_told(progress: Progress, supervisor: Supervisor) -> int:
+    import os
+
+    from dtj_agent.progress import End
+
+    progress.begin()
+    code = supervisor.run()
+    local_rank, status = supervisor.first_failure or (None, 0)
+    signal = os.WTERMSIG(status) if os.WIFSIGNALED(status) else None
+    progress.end(End(code, signal, local_rank))
+    return code
 
 
 def _occupy_standard_files() -> None:

@@ -1,4 +1,4 @@
-"""The agent's command line: ``[--processes=N] [--framework=NAME] [--rendezvous=horovod] -- COMMAND [ARGUMENT ...]``.
+"""The agent's command line: ``[OPTION ...] -- COMMAND [ARGUMENT ...]``.
 
 The operator writes it, so it is read strictly, and by hand: argparse would double the time that the agent takes to
 start.
@@ -21,6 +21,8 @@ class Options:
         """Copies of the command in this pod."""
         self.framework = "Custom"
         self.horovod_rendezvous = False
+        self.lost_environment = ""
+        """As ``shell_environment.lost`` has written it."""
         self.command: tuple[str, ...] = ()
 
 
@@ -46,5 +48,7 @@ def _set(options: Options, argument: str) -> None:
         options.framework = value
     elif argument == "--rendezvous=horovod":
         options.horovod_rendezvous = True
+    elif name == "--restore-environment":
+        options.lost_environment = value
     else:
         raise MisuseError(f"wrong option {argument!r}")

@@ -31,12 +31,23 @@ class CannotStartError(Exception):
         self.exit_code = NOT_FOUND if error.errno in (errno.ENOENT, errno.ENOTDIR) else NOT_EXECUTABLE
 
 
-def start(command: Sequence[str], environ: Mapping[str, str], *, with_stdin: bool = True) -> int:
-    """Start ``command``, found by PATH, in a session of its own, with the agent's output; its process ID.
+def start(
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    *,
+    with_stdin: bool = True,
+    output: tuple[int, int] | None = None,
+) -> int:
+    """Start ``command``, found by PATH, in a session of its own; its process ID.
 
-    Without ``with_stdin`` it reads an empty input. Raises CannotStartError.
+    Without ``with_stdin`` it reads an empty input. ``output``: what becomes its stdout and stderr; the agent's own are
+    the default. Raises CannotStartError.
     """
-    files = [] if with_stdin else [(os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0)]
+    files: list[tuple[int, ...] | tuple[int, int, str, int, int]] = []
+    if not with_stdin:
+        files.append((os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0))
+    if output is not None:
+        files += [(os.POSIX_SPAWN_DUP2, descriptor, number) for number, descriptor in enumerate(output, start=1)]
     try:
         return os.posix_spawnp(
             command[0],
@@ -49,6 +60,8 @@ def start(command: Sequence[str], environ: Mapping[str, str], *, with_stdin: boo
         )
     except OSError as error:
         raise CannotStartError(command[0], error) from error
+    except ValueError as error:  # an empty word, as a variable without a value gives it
+        raise CannotStartError(command[0] or "an empty command", FileNotFoundError(errno.ENOENT, str(error))) from error
 
 
 def send(pid: int, number: int) -> None:

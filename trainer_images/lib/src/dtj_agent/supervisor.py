@@ -64,8 +64,13 @@ class Supervisor:
                 self._forward(number)
             self._reap()
             self._kill_when_due()
+        return 0 if self.first_failure is None else processes.exit_code(self.first_failure[1])
+
+    @property
+    def first_failure(self) -> tuple[int, int] | None:
+        """Index and ``os.waitpid`` status of the copy that failed first; None when none has."""
         failed = self._first_failure
-        return 0 if failed is None or failed.status is None else processes.exit_code(failed.status)
+        return None if failed is None or failed.status is None else (self._copies.index(failed), failed.status)
 
     def end(self) -> None:
         """End all copies: SIGTERM, and SIGKILL for what is still there after the grace period."""
