@@ -12,12 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from importlib import metadata
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 from dtj.api import labels, names
 
+DISTRIBUTION: Final = "dtj-trainer"
 PACKAGES: Final = ("dtj_agent", "dtj_trainer")
 _MAIN: Final = b"""\
 import sys
@@ -46,7 +50,7 @@ class Archive:
 def agent_archive() -> Archive:
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        for path, content in [("__main__.py", _MAIN), *_sources()]:
+        for path, content in [("__main__.py", _MAIN), *_sources(), *_metadata()]:
             entry = zipfile.ZipInfo(path, _EPOCH)
             entry.external_attr = _READABLE
             archive.writestr(entry, content, zipfile.ZIP_DEFLATED)
@@ -77,6 +81,21 @@ def _encoded() -> str:
 def _sources() -> Iterator[tuple[str, bytes]]:
     for package in PACKAGES:
         yield from _sources_below(files(package), package)
+
+
+def _metadata() -> Iterator[tuple[str, bytes]]:
+    """By its entry points Lightning finds its callback (https://packaging.python.org/en/latest/specifications/entry-points)."""
+    distribution = metadata.distribution(DISTRIBUTION)
+    folder = f"{DISTRIBUTION.replace('-', '_')}-{distribution.version}.dist-info"
+    yield (
+        f"{folder}/METADATA",
+        f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: {distribution.version}\n".encode(),
+    )
+    groups = groupby(sorted(distribution.entry_points, key=attrgetter("group", "name")), key=attrgetter("group"))
+    sections = (
+        "\n".join([f"[{group}]", *(f"{each.name} = {each.value}" for each in each_of)]) for group, each_of in groups
+    )
+    yield f"{folder}/entry_points.txt", ("\n\n".join(sections) + "\n").encode()
 
 
 def _sources_below(folder: Traversable, path: str) -> Iterator[tuple[str, bytes]]:

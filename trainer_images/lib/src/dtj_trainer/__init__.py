@@ -4,6 +4,8 @@ Nothing in a job depends on this package; code that also runs elsewhere can impo
 """
 
 from dtj_trainer.environment import JobEnvironment, from_environment
-from dtj_trainer.reporter import Progress, latest, report
+from dtj_trainer.process import latest, report
+from dtj_trainer.reporter import Progress
+from dtj_trainer.tracking import Track, track
 
-__all__ = ["JobEnvironment", "Progress", "from_environment", "latest", "report"]
+__all__ = ["JobEnvironment", "Progress", "Track", "from_environment", "latest", "report", "track"]

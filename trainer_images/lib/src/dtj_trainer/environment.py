@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 JOB_NAME = "DTJ_JOB_NAME"
+RANKS = ("RANK", "HOROVOD_RANK", "JAX_PROCESS_ID")
+"""Where frameworks find the rank of a process, in the order in which they are believed."""
+
+LOCAL_RANKS = ("LOCAL_RANK", "HOROVOD_LOCAL_RANK", "DTJ_LOCAL_RANK")
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,39 @@ def from_environment(environ: Mapping[str, str] | None = None) -> JobEnvironment
     )
 
 
+@dataclass(frozen=True)
+class ProcessRank:
+    """Which process reports: ``rank`` among all that train, None where it holds none; ``local`` in its pod."""
+
+    rank: int | None
+    local: int
+
+
+def process_rank(environ: Mapping[str, str] | None = None) -> ProcessRank:
+    """What the framework's variables say, or else the operator's; one that holds no number counts as not set."""
+    values = os.environ if environ is None else environ
+    local = _first_number(values, LOCAL_RANKS) or 0
+    rank = _first_number(values, RANKS)
+    node_rank = _first_number(values, ("DTJ_NODE_RANK",))
+    if rank is None and node_rank is not None:
+        rank = node_rank * (_first_number(values, ("DTJ_PROCESSES_PER_REPLICA",)) or 1) + local
+    return ProcessRank(rank, local)
+
+
+def node_count() -> int:
+    """Pods that train, as the operator says; 1 where it does not."""
+    return _first_number(os.environ, ("DTJ_NNODES",)) or 1
+
+
+def _first_number(values: Mapping[str, str], names: Sequence[str]) -> int | None:
+    texts = (values.get(name, "") for name in names)
+    return next((int(text) for text in texts if text.isascii() and text.isdigit()), None)
+
+
 def _local_rank(values: Mapping[str, str]) -> int:
-    # Set by whoever starts the processes of a pod, the agent or torchrun and its like; one process per pod needs none.
-    name = next((name for name in ("DTJ_LOCAL_RANK", "LOCAL_RANK") if values.get(name)), None)
+    # Set by whoever starts the processes of a pod. What torchrun and its like say comes first: started by the agent as
+    # its one process, they hand its variable on to all of theirs.
+    name = next((name for name in LOCAL_RANKS if values.get(name)), None)
     return 0 if name is None else _number(values, name, 0)
 
 
