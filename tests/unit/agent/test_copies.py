@@ -42,7 +42,12 @@ def own_variables(agent: Agent, folder: Path, framework: str, env: Mapping[str, 
             {"HOROVOD_RANK": "5", "HOROVOD_LOCAL_RANK": "1", "OMP_NUM_THREADS": "1"},
             id="Horovod",
         ),
-        pytest.param("JAX", {"JAX_PROCESS_ID": "4"}, {"JAX_PROCESS_ID": "5"}, id="JAX"),
+        pytest.param(
+            "JAX",
+            {"JAX_PROCESS_ID": "4", "JAX_LOCAL_DEVICE_IDS": "0"},
+            {"JAX_PROCESS_ID": "5", "JAX_LOCAL_DEVICE_IDS": "1"},
+            id="JAX",
+        ),
         pytest.param("TensorFlow", {}, {}, id="TensorFlow"),
         pytest.param("Custom", {}, {}, id="Custom"),
     ],
@@ -58,6 +63,11 @@ def test_each_copy_gets_its_own_variables(
 def test_a_number_of_threads_that_was_given_stays(agent: Agent, tmp_path: Path, framework: str) -> None:
     copies = own_variables(agent, tmp_path, framework, {**POD, "OMP_NUM_THREADS": "4"})
     assert ["OMP_NUM_THREADS" in copy for copy in copies] == [False, False]
+
+
+def test_accelerators_that_were_given_stay(agent: Agent, tmp_path: Path) -> None:
+    copies = own_variables(agent, tmp_path, "JAX", {**POD, "JAX_LOCAL_DEVICE_IDS": "0,1"})
+    assert ["JAX_LOCAL_DEVICE_IDS" in copy for copy in copies] == [False, False]
 
 
 def test_copies_of_a_role_without_rank(agent: Agent, tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ POD_TEMPLATES = ("spec.template", "spec.roles[].template")
 WITHOUT_BOUND = {
     "status.progress.stepsPerSecond",
     "status.progress.samplesPerSecond",
+    "status.progress.slowestRank.silentSeconds",
     "status.progress.slowestRank.localSeconds",
     "status.progress.slowestRank.typicalLocalSeconds",
     "status.progress.metrics[].value",

@@ -18,3 +18,7 @@ def sighting(attempt: int = 0, *, at: datetime = NOW, **fields: Any) -> Sighting
 
 def behind(rank: int, steps: int) -> Ranks:
     return Ranks(reporting=2, slowest=SlowestRank(rank=rank, behind_steps=steps))
+
+
+def silent(rank: int, seconds: float) -> Ranks:
+    return Ranks(reporting=1, slowest=SlowestRank(rank=rank, silent_seconds=seconds))

@@ -14,7 +14,7 @@ from dtj.lifecycle.decision import Decision
 from dtj.lifecycle.observe import observe
 from tests.builders import NOW, JobBuilder, a_job, a_service, ago
 from tests.unit.lifecycle.decided import seen, worker
-from tests.unit.lifecycle.reports import behind, sighting
+from tests.unit.lifecycle.reports import behind, sighting, silent
 
 JOB = a_job().replicas(2).spec(progress={"stallTimeoutSeconds": 60}).begun()
 LONG_AGO = ago(1000)
@@ -69,6 +69,16 @@ def test_what_is_told_of_it() -> None:
     assert status.has(ConditionType.STALLED)
     assert status.progress is not None
     assert (status.progress.step, status.progress.eta) == (5, None)
+
+
+def test_a_rank_that_says_nothing_is_named() -> None:
+    decision = looked_at(RUNNING, sighting(step=5, step_age=61.0, ranks=silent(1, 45.0)))
+
+    assert decision.status is not None
+    failure = decision.status.last_failure
+    assert failure is not None
+    assert failure.rank == 1
+    assert failure.message.endswith("; rank 1 has not reported for 45 s")
 
 
 def test_the_condition_goes_when_all_run_again() -> None:

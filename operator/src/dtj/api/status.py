@@ -98,6 +98,9 @@ class SlowestRank(ReadValue):
 
     rank: Steps = Field(description="Its rank.")
     behind_steps: Steps = Field(default=0, description="How many steps it is behind the one that is furthest.")
+    silent_seconds: Number | None = Field(
+        default=None, description="How long it has not reported, where it did before: it may be frozen."
+    )
     local_seconds: Number | None = Field(
         default=None, description="Its own time of a step, before it waits for the others."
     )

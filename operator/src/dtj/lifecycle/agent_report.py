@@ -26,12 +26,24 @@ Metrics = Annotated[dict[MetricName, float], Meta(max_length=MAX_METRICS)]
 
 
 class SlowestRank(Struct, frozen=True, rename="camel"):
-    """The rank that holds the others up. ``local_seconds``: its own time of a step, before it waits for the others."""
+    """The rank that holds the others up.
+
+    ``silent_seconds``: how long it has not reported, where it did before. ``local_seconds``: its own time of a step,
+    before it waits for the others.
+    """
 
     rank: Whole
     behind_steps: Whole = 0
+    silent_seconds: Number | None = None
     local_seconds: Number | None = None
     typical_local_seconds: Number | None = None
+
+    @property
+    def holds_up(self) -> str:
+        """How, in a clause; empty where it is only slower."""
+        if self.silent_seconds is not None:
+            return f"rank {self.rank} has not reported for {self.silent_seconds:.0f} s"
+        return f"rank {self.rank} is {self.behind_steps} steps behind" if self.behind_steps else ""
 
 
 class Ranks(Struct, frozen=True, rename="camel"):

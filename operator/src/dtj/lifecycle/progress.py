@@ -141,6 +141,7 @@ def _slowest(report: AgentReport) -> SlowestRank | None:
     return SlowestRank(
         rank=slowest.rank,
         behind_steps=slowest.behind_steps,
+        silent_seconds=slowest.silent_seconds,
         local_seconds=slowest.local_seconds,
         typical_local_seconds=slowest.typical_local_seconds,
     )

@@ -46,9 +46,8 @@ def stalled(look: Look) -> Candidate:
     else:
         last = f" after step {report.step}" if report.step is not None else ""
         message = f"no step for {limit} s{last} (progress.stallTimeoutSeconds)"
-    slowest = report.ranks.slowest
-    if slowest is not None and slowest.behind_steps:
-        message += f"; rank {slowest.rank} is {slowest.behind_steps} steps behind"
+    if report.ranks.slowest is not None and report.ranks.slowest.holds_up:
+        message += f"; {report.ranks.slowest.holds_up}"
     return Candidate(_told_pod(look), look.now, Reason.STALLED, FailureClass.INFRASTRUCTURE, message, timed=False)
 
 
@@ -70,7 +69,7 @@ def _told_pod(look: Look) -> Pod:
     """The pod of the rank that is behind, else of rank 0, else any."""
     sighting = look.observed.training
     slowest = sighting.report.ranks.slowest if sighting else None
-    behind = slowest.rank // look.topology.processes_per_replica if slowest and slowest.behind_steps else 0
+    behind = slowest.rank // look.topology.processes_per_replica if slowest and slowest.holds_up else 0
     running = look.observed.pods[Bucket.RUNNING]
     by_rank = {look.topology.node_ranks.get(Slot(pod.role, pod.index)): pod for pod in running}
     return by_rank.get(behind) or by_rank.get(0) or running[0]

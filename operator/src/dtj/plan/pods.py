@@ -43,7 +43,7 @@ def pod_builder(job: DistributedTrainingJob, topology: Topology, attempt: int) -
     trainers = {group.role: str(trainer_container(group.template)["name"]) for group in topology.groups}
     wiring = WIRINGS[job.spec.framework]
     of_agent = {
-        group.role: agent_environment(job, attempt) if uses_agent(job, group.template) else {}
+        group.role: agent_environment(job, group.template, attempt) if uses_agent(job, group.template) else {}
         for group in topology.groups
     }
 

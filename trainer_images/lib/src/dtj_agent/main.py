@@ -20,13 +20,8 @@ if TYPE_CHECKING:
     from dtj_agent.supervisor import Supervisor
 
 
-LOST_ENVIRONMENT = "--lost-environment"
-
-
 def main() -> int:
     """Run the command of ``sys.argv`` to its end; the exit code of the container."""
-    if sys.argv[1:] == [LOST_ENVIRONMENT]:
-        return _print_lost_environment()
     signals.hold()
     _occupy_standard_files()
     from dtj_agent import options
@@ -61,13 +56,6 @@ def _run(options: Options, supervisor: Supervisor) -> int:
         supervisor,
         lambda: _run_copies(options, environ, supervisor),
     )
-
-
-def _print_lost_environment() -> int:
-    from dtj_agent.shell_environment import lost
-
-    print(lost())
-    return 0
 
 
 def _run_copies(options: Options, environ: dict[str, str], supervisor: Supervisor) -> int:

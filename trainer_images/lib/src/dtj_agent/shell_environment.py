@@ -8,11 +8,9 @@ the shell's own process. It travels in an option of the agent, because the shell
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import MutableMapping
 
 SHELLS_OWN = ("PWD", "OLDPWD", "SHLVL", "_")
-_NAME = re.compile(rb"[A-Za-z_][A-Za-z0-9_]*")
 _SEPARATOR = b"\0"
 
 
@@ -38,7 +36,8 @@ def restore(lost_entries: str, environ: MutableMapping[str, str]) -> None:
 
 
 def _is_at_risk(name: bytes) -> bool:
-    return bool(name) and (name.decode("latin-1") in SHELLS_OWN or _NAME.fullmatch(name) is None)
+    text = name.decode("latin-1")
+    return bool(name) and (text in SHELLS_OWN or not (text.isascii() and text.isidentifier()))
 
 
 def _pair(entry: bytes) -> tuple[str, str]:
