@@ -84,8 +84,12 @@ nightly: setup ## at least 100,000 random steps of a job's life, others in every
 # Each worker has a control plane of its own, and mostly waits; a given cluster is one for all.
 API_WORKERS := $(if $(DTJ_TEST_KUBECONFIG),0,2)
 
+.PHONY: prometheus
+prometheus: ## fetch Prometheus, which the API tests ask the queries of the dashboard of
+	@$(BED) prometheus
+
 .PHONY: api
-api: ## tests against a real etcd and API server
+api: prometheus ## tests against a real etcd and API server
 	$(call timed,api,$(RUN) pytest tests/api --quiet --numprocesses $(API_WORKERS) --dist loadfile)
 
 .PHONY: e2e

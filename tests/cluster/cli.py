@@ -5,7 +5,7 @@ import shlex
 import sys
 from pathlib import Path
 
-from tests.cluster import bed, build, requirements, state
+from tests.cluster import bed, build, prometheus, requirements, state
 from tests.cluster.console import say, step
 from tests.cluster.errors import BedError
 
@@ -28,6 +28,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("packages", help="install the Debian packages a bed needs").set_defaults(
         run=lambda _: requirements.install()
+    )
+    commands.add_parser("prometheus", help="fetch Prometheus for the tests").set_defaults(
+        run=lambda _: prometheus.fetch()
     )
     commands.add_parser("build", help="compile what is not compiled yet").set_defaults(run=lambda _: build.build())
     up = commands.add_parser("up", help="start a bed")

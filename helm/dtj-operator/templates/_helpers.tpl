@@ -45,3 +45,12 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+
+{{/* Annotations of the operator's pod; what is written in podAnnotations wins. */}}
+{{- define "dtj-operator.podAnnotations" -}}
+{{- $own := dict -}}
+{{- if (.Values.metrics).annotations -}}
+{{- $own = dict "prometheus.io/scrape" "true" "prometheus.io/port" "8080" "prometheus.io/path" "/metrics" -}}
+{{- end -}}
+{{- merge (dict) .Values.podAnnotations $own | toYaml -}}
+{{- end -}}

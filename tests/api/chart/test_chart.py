@@ -26,6 +26,8 @@ EVERY_OPTION = (
     '--set-json=affinity={"podAntiAffinity": {}}',
     "--set=priorityClassName=system-cluster-critical",
     "--set-string=podAnnotations.note=1,podLabels.team=platform",
+    "--set=metrics.annotations=false",
+    "--set=dashboard.enabled=true,dashboard.labels.team=platform,dashboard.annotations.grafana_folder=Training",
 )
 
 REFUSED = {
@@ -40,6 +42,10 @@ REFUSED = {
     "no requests at all": ("--set=operator.rate=0", "at '/operator/rate'"),
     "half a request": ("--set=operator.burst=0.5", "at '/operator/burst'"),
     "a word for a truth": ("--set-string=operator.verbose=true", "at '/operator/verbose': got string, want boolean"),
+    "annotations instead of a truth": ("--set=metrics.annotations.a=b", "at '/metrics/annotations': got object"),
+    "an unknown value of the metrics": ("--set=metrics.port=9090", "additional properties 'port' not allowed"),
+    "a label of the dashboard that is no text": ("--set=dashboard.labels.a=1", "at '/dashboard/labels/a'"),
+    "a word for a dashboard": ("--set-string=dashboard.enabled=yes", "at '/dashboard/enabled'"),
     "no account to use": ("--set=serviceAccount.create=false", "at '/serviceAccount/name'"),
     "a list for a map": ("--set=nodeSelector[0]=gpu", "at '/nodeSelector': got array, want object"),
     "an unknown toleration": ("--set=tolerations[0].effects=NoSchedule", "additional properties 'effects' not allowed"),
@@ -105,6 +111,42 @@ def test_every_option_is_rendered(rendered: Render) -> None:
     assert pod["metadata"]["annotations"] == {"note": "1"}
     assert pod["metadata"]["labels"]["team"] == "platform"
     assert objects["ServiceAccount"]["metadata"]["annotations"] == {"team": "platform"}
+
+
+SCRAPED = {"prometheus.io/scrape": "true", "prometheus.io/port": "8080", "prometheus.io/path": "/metrics"}
+ANNOTATIONS: dict[str, tuple[tuple[str, ...], dict[str, str] | None]] = {
+    "by default": ((), SCRAPED),
+    "beside others": (("--set-string=podAnnotations.note=1",), {**SCRAPED, "note": "1"}),
+    "overruled": (
+        ("--set-string=podAnnotations.prometheus\\.io/scrape=false",),
+        {**SCRAPED, "prometheus.io/scrape": "false"},
+    ),
+    "not wanted": (("--set=metrics.annotations=false",), None),
+    "kept from a version without": (("--set=metrics=null,dashboard=null",), None),
+}
+
+
+@pytest.mark.parametrize(("options", "annotations"), ANNOTATIONS.values(), ids=ANNOTATIONS.keys())
+def test_a_prometheus_that_goes_by_annotations_finds_the_pod(
+    rendered: Render, options: tuple[str, ...], annotations: dict[str, str] | None
+) -> None:
+    objects = rendered(*options)
+    assert objects["Deployment"]["spec"]["template"]["metadata"].get("annotations") == annotations
+    (port,) = operator_container(objects)["ports"]
+    assert str(port["containerPort"]) == SCRAPED["prometheus.io/port"]
+
+
+def test_the_dashboard_is_there_when_it_is_wanted(rendered: Render) -> None:
+    assert "ConfigMap" not in rendered()
+    dashboard = rendered("--set=dashboard.enabled=true")["ConfigMap"]
+    assert dashboard["metadata"]["labels"]["grafana_dashboard"] == "1"
+    assert json.loads(dashboard["data"]["dtj.json"]) == json.loads((CHART / "dashboards" / "dtj.json").read_text())
+
+
+def test_the_dashboard_has_the_labels_and_annotations_of_ones_own(rendered: Render) -> None:
+    metadata = rendered(*EVERY_OPTION)["ConfigMap"]["metadata"]
+    assert metadata["annotations"] == {"grafana_folder": "Training"}
+    assert metadata["labels"].items() >= {"team": "platform", "grafana_dashboard": "1"}.items()
 
 
 @pytest.mark.parametrize("options", [(), EVERY_OPTION], ids=["defaults", "every option"])

@@ -25,7 +25,7 @@ def operator() -> None:
     type=click.IntRange(1, 65535),
     default=8080,
     show_default=True,
-    help="Port of /healthz and /readyz.",
+    help="Port of /healthz, /readyz and /metrics.",
 )
 @click.option(
     "--rate",

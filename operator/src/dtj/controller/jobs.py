@@ -31,8 +31,11 @@ class JobStore:
         raw = self._jobs.get(uid)
         return raw["metadata"]["resourceVersion"] if raw is not None else None
 
+    def all_raw(self) -> tuple[RawJob, ...]:
+        return tuple(self._jobs.values())
+
     def all_keys(self) -> Iterator[Key]:
-        return (key_of(raw) for raw in tuple(self._jobs.values()))
+        return (key_of(raw) for raw in self.all_raw())
 
     def key(self, uid: str) -> Key | None:
         raw = self._jobs.get(uid)

@@ -15,6 +15,7 @@ from dtj.api.status import JobStatus, Phase
 from dtj.controller.jobs import JobStore
 from dtj.controller.memory import Memory
 from dtj.controller.queue import Key
+from dtj.controller.tally import Tally
 from dtj.controller.training_watch import Target, TrainingWatch
 from dtj.kube import jobs
 from dtj.kube.children import Children
@@ -61,6 +62,7 @@ class Reconciler:
         self._nodes = nodes
         self._trainings = trainings
         self._memories: dict[str, Memory] = {}
+        self.tally = Tally()
 
     async def reconcile(self, key: Key) -> Outcome:
         now = datetime.now(UTC)
@@ -246,6 +248,7 @@ class Reconciler:
         if new is None:
             return
         written = await jobs.write_status(self._client, job, new)
+        self.tally.status_written(job.status, new)
         if self._store.get(key.uid) is not None:  # else it was deleted meanwhile
             self._store.put(written)
         memory = self._memory(key.uid)

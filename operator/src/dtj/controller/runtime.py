@@ -14,6 +14,7 @@ from dtj.controller.health import health_server
 from dtj.controller.jobs import JobStore
 from dtj.controller.queue import Key, WorkQueue
 from dtj.controller.reconcile import Reconciler
+from dtj.controller.scrape import MetricsPage
 from dtj.controller.training_watch import TrainingWatch
 from dtj.kube import jobs
 from dtj.kube.agents import Agents
@@ -88,7 +89,8 @@ class Runtime:
         await self._stack.enter_async_context(self._agents)
         self._stack.push_async_callback(self._trainings.close)
         port = self._options.health_port
-        health = health_server(port, alive=self._is_alive, ready=lambda: self._serving)
+        metrics = MetricsPage(self._store, self._reconciler.tally)
+        health = health_server(port, alive=self._is_alive, ready=lambda: self._serving, metrics=metrics.text)
         try:
             await self._stack.enter_async_context(health)
         except OSError as error:
