@@ -22,6 +22,25 @@ print(f"rank={dist.get_rank()} world={dist.get_world_size()} sum={total.item():.
 dist.destroy_process_group()
 """
 
+HOROVOD_SUM = """
+import horovod.torch as hvd, torch
+hvd.init()
+total = hvd.allreduce(torch.tensor([float(hvd.rank() + 1)]), op=hvd.Sum)
+print(f"rank={hvd.rank()} world={hvd.size()} sum={total.item():.0f}", flush=True)
+"""
+
+JAX_SUM = """
+import os, jax, numpy
+jax.distributed.initialize(
+    num_processes=int(os.environ["JAX_NUM_PROCESSES"]),
+    process_id=int(os.environ["JAX_PROCESS_ID"]),
+    cluster_detection_method="deactivate",
+)
+from jax.experimental.multihost_utils import process_allgather
+total = process_allgather(numpy.array([jax.process_index() + 1.0])).sum()
+print(f"rank={jax.process_index()} world={jax.process_count()} sum={total:.0f}", flush=True)
+"""
+
 FIND_PEERS = """
 import os, socket, time
 peers = [f"{os.environ['DTJ_JOB_NAME']}-worker-{i}.{os.environ['DTJ_JOB_NAME']}-workers" for i in range(2)]
@@ -58,20 +77,23 @@ def test_the_example_trains_on_two_nodes_to_the_end(kubectl: Kubectl) -> None:
 
 
 @pytest.mark.parametrize(
-    ("command", "processes", "world"),
+    ("framework", "command", "processes"),
     [
-        pytest.param(["python", "-c", ALL_REDUCE], None, 2, id="python, one process in each pod"),
-        pytest.param(["python", "-c", ALL_REDUCE], 2, 4, id="python, two in each pod"),
-        pytest.param(["torchrun", "--no-python", "python", "-c", ALL_REDUCE], 2, 4, id="torchrun, two in each pod"),
+        pytest.param("PyTorch", ["python", "-c", ALL_REDUCE], 1, id="PyTorch, python"),
+        pytest.param("PyTorch", ["python", "-c", ALL_REDUCE], 2, id="PyTorch, python twice in each pod"),
+        pytest.param("PyTorch", ["torchrun", "--no-python", "python", "-c", ALL_REDUCE], 2, id="PyTorch, torchrun"),
+        pytest.param("Horovod", ["python", "-c", HOROVOD_SUM], 2, id="Horovod, twice in each pod"),
+        pytest.param("JAX", ["python", "-c", JAX_SUM], 2, id="JAX, twice in each pod"),
     ],
 )
-def test_every_process_takes_part(kubectl: Kubectl, command: list[str], processes: int | None, world: int) -> None:
-    manifest = job("sum", command, framework="PyTorch", env=[{"name": "OMP_NUM_THREADS", "value": "1"}])
-    if processes is not None:
-        manifest["spec"]["processesPerReplica"] = processes
+def test_every_process_takes_part(kubectl: Kubectl, framework: str, command: list[str], processes: int) -> None:
+    one_thread, image = [{"name": "OMP_NUM_THREADS", "value": "1"}], f"dtj/{framework.lower()}:dev"
+    manifest = job("sum", command, framework=framework, env=one_thread, image=image)
+    manifest["spec"]["processesPerReplica"] = processes
+    world = 2 * processes
     kubectl.apply(manifest)
 
-    status_when(kubectl, "sum", "Succeeded")
+    status_when(kubectl, "sum", "Succeeded", 90)
 
     printed = kubectl("logs", "sum-worker-0") + kubectl("logs", "sum-worker-1")
     told = {tuple(map(int, line)) for line in re.findall(r"rank=(\d+) world=(\d+) sum=(\d+)", printed)}

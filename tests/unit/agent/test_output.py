@@ -51,6 +51,7 @@ class Pumped:
     def __init__(self, agent: Agent, folder: Path) -> None:
         self._agent = agent
         self._news = folder / "news"
+        self.stop = folder / "stop"
 
     def command(self, *commands: Sequence[str], own_pattern: str | None = None, timeout_s: float = 60) -> list[str]:
         return self._agent.driver(PROGRAM, json.dumps([str(self._news), own_pattern, timeout_s, *commands]))
@@ -98,6 +99,24 @@ def test_it_arrives_at_once(pumped: Pumped) -> None:
         os.write(running.process.stdin.fileno(), b"\n")
         running.says("half line")
         os.write(running.process.stdin.fileno(), b"\n")
+        assert running.end() == 0
+
+
+PIECES = "for i in range(200):\n for part in ('who=', sys.argv[1], ' line=', str(i), '\\n'): os.write(1, part.encode())"
+
+
+def test_the_lines_of_several_copies_stay_whole(pumped: Pumped) -> None:
+    with pumped.started([*python(PIECES), "a"], [*python(PIECES), "b"]) as running:
+        assert running.end() == 0
+    lines = running.out.decode().splitlines()
+    assert sorted(lines) == sorted(f"who={who} line={i}" for who in "ab" for i in range(200))
+
+
+def test_a_line_of_one_of_several_copies_that_does_not_end_is_shown_after_a_while(pumped: Pumped) -> None:
+    busy = python("while not os.path.exists(sys.argv[1]): print('busy'); time.sleep(0.01)")
+    with pumped.started([*busy, str(pumped.stop)], ["sh", "-c", "printf question; until [ -e $0 ]; do sleep 0.05; done", str(pumped.stop)]) as running:
+        running.says("question")
+        pumped.stop.touch()
         assert running.end() == 0
 
 

@@ -63,6 +63,18 @@ KINDS: dict[str, tuple[PodBuilder, Reason, FailureClass, str]] = {
         FailureClass.CONFIGURATION,
         "container trainer ended with exit code 128: exec: torchrunn: not found",
     ),
+    "the agent finds no command": (
+        POD.failed(127, lines="dtj-agent: torchrunn: not found"),
+        Reason.CONTAINER_CANNOT_RUN,
+        FailureClass.CONFIGURATION,
+        "container trainer ended with exit code 127: dtj-agent: torchrunn: not found",
+    ),
+    "a script finds no command": (
+        POD.failed(127, lines="train.sh: 3: torchrunn: not found"),
+        Reason.NON_ZERO_EXIT,
+        FailureClass.APPLICATION,
+        "container trainer ended with exit code 127: train.sh: 3: torchrunn: not found",
+    ),
     "the container cannot run": (
         POD.failed(127, reason="ContainerCannotRun"),
         Reason.CONTAINER_CANNOT_RUN,

@@ -35,7 +35,7 @@ def launched(job: JobBuilder, role: str = "worker") -> list[str]:
     return [word for word in command if word != SHIM]
 
 
-AGENT = ["/bin/sh", "-c", "dtj-agent", agent_archive().digest]
+AGENT = ["/bin/sh", "-c", "/bin/sh", agent_archive().digest]
 
 COMMANDS: dict[str, tuple[JobBuilder, list[str]]] = {
     "python starts the agent too": (

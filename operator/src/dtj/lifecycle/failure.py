@@ -29,6 +29,11 @@ SETTLING = timedelta(seconds=3)
 once a second (generic PLEG, ``pkg/kubelet/kubelet.go``: genericPlegRelistPeriod), the second of the failure's time may
 be over already, and the report takes its way."""
 
+_CANNOT_START = frozenset({126, 127})
+"""As a shell: not executable, not found."""
+AGENT_SAYS = "dtj-agent: "
+"""Before each line of the agent's own."""
+
 _SIGNAL_EXIT_BASE = 128
 _SIGABRT = 6
 _LAST_SIGNAL = 64
@@ -155,8 +160,15 @@ def _classified(pod: Pod, container: ContainerStatus | None) -> tuple[Reason, Fa
         return Reason.POD_FAILED, FailureClass.INFRASTRUCTURE, message
     if ended.reason in _CONTAINER_REASONS:
         return *_CONTAINER_REASONS[ended.reason], _how_it_ended(container, ended)
+    if _agent_could_not_start(ended):
+        return Reason.CONTAINER_CANNOT_RUN, FailureClass.CONFIGURATION, _how_it_ended(container, ended)
     reason = Reason.KILLED_BY_SIGNAL if signal_of(ended) else Reason.NON_ZERO_EXIT
     return reason, FailureClass.APPLICATION, _how_it_ended(container, ended)
+
+
+def _agent_could_not_start(ended: ContainerTerminated) -> bool:
+    """The command does not exist, or is no program: what the runtime would have told without the agent."""
+    return ended.exit_code in _CANNOT_START and (headline_of(ended.message) or "").startswith(AGENT_SAYS)
 
 
 def _on_lost_node(pod: Pod, ready: NodeCondition, now: datetime) -> Candidate:

@@ -63,7 +63,7 @@ def through_agent(spec: JobSpec, group: Group) -> list[str]:
     if spec.framework is Framework.HOROVOD:
         options.append("--rendezvous=horovod")
     python = command[0] if is_python(command[0]) else "python3"
-    return [SHELL, "-c", SHIM, "dtj-agent", agent_archive().digest, python, *options, "--", *command]
+    return [SHELL, "-c", SHIM, SHELL, agent_archive().digest, python, *options, "--", *command]
 
 
 def copies(spec: JobSpec, group: Group) -> int:

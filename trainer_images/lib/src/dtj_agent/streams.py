@@ -30,6 +30,9 @@ NEWEST = 20
 
 LAST_MATCHES_S = 0.5
 
+HELD_BYTES = 4096
+"""More of a line that has no end yet is not kept back; pipes write no more at once (PIPE_BUF) without mixing either."""
+
 IDLE_S = 0.25
 """After that much silence the state of a bar is taken to be complete."""
 
@@ -164,6 +167,33 @@ class Watch:
             self.watcher.read(unread)
 
 
+class WholeLines:
+    """Keeps the lines of several copies apart: each is written whole, unless its end does not come for a while."""
+
+    def __init__(self, write: Callable[[bytes], None]) -> None:
+        self._write = write
+        self._held: dict[int, tuple[bytes, float]] = {}
+
+    def take(self, source: int, data: bytes) -> None:
+        before, since = self._held.pop(source, (b"", time.monotonic()))
+        text = before + data
+        end = max(text.rfind(b"\n"), text.rfind(b"\r")) + 1
+        if end:
+            since = time.monotonic()
+        if len(text) - end > HELD_BYTES:
+            end = len(text)
+        self._write(text[:end])
+        if end < len(text):
+            self._held[source] = text[end:], since
+        self.give_late()
+
+    def give_late(self, than_s: float = IDLE_S) -> None:
+        """Write what has waited for the end of its line for so long."""
+        now = time.monotonic()
+        for source in [source for source, (_, since) in self._held.items() if now - since >= than_s]:
+            self._write(self._held.pop(source)[0])
+
+
 class Stream:
     """Copies from some pipes to one file descriptor, in a thread of its own.
 
@@ -178,6 +208,7 @@ class Stream:
         for source in (*sources, self._wake_me):
             self._poll.register(source, select.POLLIN)
         self._is_broken = False
+        self._whole_lines = WholeLines(self._write) if len(sources) > 1 else None
         self._until: float | None = None
         self._owed: dict[int, int] | None = None
         """Bytes that were in each pipe when the end was to come: they are copied, however long it takes."""
@@ -202,12 +233,16 @@ class Stream:
     def _run(self) -> None:
         while self._sources and not self._is_over():
             events = self._poll.poll(self._patience_ms())
+            if not events and self._whole_lines is not None:
+                self._whole_lines.give_late()
             if not events and self._until is None:
                 self._is_quiet = True
                 for watch in self._sources.values():
                     watch.rest()
             for ready, _ in events:
                 self._serve(ready)
+        if self._whole_lines is not None:
+            self._whole_lines.give_late(0.0)
         for watch in self._sources.values():
             watch.end()
 
@@ -228,7 +263,10 @@ class Stream:
             del self._sources[source]
             watch.end()
             return
-        self._write(data)
+        if self._whole_lines is None:
+            self._write(data)
+        else:
+            self._whole_lines.take(source, data)
         if self._owed is not None:
             self._owed[source] -= len(data)
         self._is_quiet = False
