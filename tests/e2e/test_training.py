@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cluster.containerd import PAUSE_IMAGE
 from tests.e2e.jobs import condition, job, status_when
 from tests.kubectl import Kubectl, eventually
 
@@ -119,3 +120,26 @@ def test_gpus_are_placed_by_the_scheduler(kubectl: Kubectl) -> None:
     pods = kubectl.all("pods", "dtj.dev/job-name=gpus")
     assert {pod["spec"]["nodeName"] for pod in pods} == {"node-1", "node-2"}, "four devices each: one pod fills a node"
     assert kubectl("logs", "gpus-worker-0").strip() == "processes=4"
+
+
+@pytest.mark.usefixtures("bed")
+def test_an_image_without_a_shell_runs_the_bare_command(kubectl: Kubectl) -> None:
+    manifest = job("bare", ["/pause"], image=PAUSE_IMAGE)
+    manifest["spec"]["template"]["spec"]["securityContext"]["runAsUser"] = 65532
+    kubectl.apply(manifest)
+
+    status = status_when(kubectl, "bare", "Running")
+
+    assert (status["attempt"], status["restarts"], status["lastFailure"]["reason"]) == (1, 0, "ContainerCannotRun")
+    assert condition(status, "WithoutAgent")["reason"] == "NoShell"
+
+
+@pytest.mark.usefixtures("bed")
+def test_a_job_that_needs_the_agent_fails_without_a_shell(kubectl: Kubectl) -> None:
+    manifest = job("several", ["/pause"], framework="Horovod", image=PAUSE_IMAGE)
+    manifest["spec"]["template"]["spec"]["securityContext"]["runAsUser"] = 65532
+    kubectl.apply(manifest)
+
+    status = status_when(kubectl, "several", "Failed")
+
+    assert (status["reason"], status["attempt"]) == ("NoShell", 0)
