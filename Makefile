@@ -75,7 +75,7 @@ generated: ## whether the generated files are up to date
 
 .PHONY: unit
 unit: ## pure tests, no cluster
-	$(call timed,unit,$(RUN) pytest tests/unit --quiet)
+	$(call timed,unit,$(RUN) pytest tests/unit --quiet --numprocesses 2 --dist loadfile)
 
 .PHONY: nightly
 nightly: setup ## at least 100,000 random steps of a job's life, others in every run
