@@ -114,7 +114,10 @@ def test_the_lines_of_several_copies_stay_whole(pumped: Pumped) -> None:
 
 def test_a_line_of_one_of_several_copies_that_does_not_end_is_shown_after_a_while(pumped: Pumped) -> None:
     busy = python("while not os.path.exists(sys.argv[1]): print('busy'); time.sleep(0.01)")
-    with pumped.started([*busy, str(pumped.stop)], ["sh", "-c", "printf question; until [ -e $0 ]; do sleep 0.05; done", str(pumped.stop)]) as running:
+    with pumped.started(
+        [*busy, str(pumped.stop)],
+        ["sh", "-c", "printf question; until [ -e $0 ]; do sleep 0.05; done", str(pumped.stop)],
+    ) as running:
         running.says("question")
         pumped.stop.touch()
         assert running.end() == 0
