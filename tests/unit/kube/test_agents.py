@@ -39,6 +39,8 @@ NO_REPORT: dict[str, tuple[Answer, str]] = {
     "a step beyond all numbers": (text(b'{"jobUid":"u","attempt":0,"step":1' + b"0" * 400 + b"}"), "something else"),
     "too many metrics": (json(ANSWER | {"metrics": {str(n): n for n in range(17)}}), "something else than a report"),
     "an age of centuries": (json(ANSWER | {"reportAge": 1e12}), "something else than a report"),
+    "nested without end": (text(b'{"jobUid":"u","attempt":0,"x":' + b"[" * 50_000), "something else than a report"),
+    "a source of two lines": (json(ANSWER | {"source": "keras\n"}), "something else than a report"),
     "refused": (json({}, status=401), r"not as an agent of this job \(status 401\)"),
     "sent elsewhere": (json({}, status=302, headers={"Location": "http://192.0.2.1/"}), r"\(status 302\)"),
     "more than fits": (text(b" " * (MAX_ANSWER + 1)), "not as an agent of this job"),

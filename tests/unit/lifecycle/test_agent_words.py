@@ -14,6 +14,7 @@ def words(**fields: Any) -> str:  # noqa: ANN401 - JSON
     return json.dumps({"dtj": 1, **fields})
 
 
+DEEP = '{"dtj":1,"x":' + "[" * 3000
 SAID: dict[str, tuple[str, tuple[str, ...] | None, str | None]] = {
     "a bare command's output": ("a\nValueError: x\n", ("a", "ValueError: x"), "ValueError: x"),
     "nothing": ("", None, None),
@@ -27,6 +28,7 @@ SAID: dict[str, tuple[str, tuple[str, ...] | None, str | None]] = {
     "of a success": (words(exitCode=0, progress={"step": 3}), None, None),
     "made to look like an agent's": ('{"dtj": "no"}', ('{"dtj": "no"}',), '{"dtj": "no"}'),
     "cut off": ('{"dtj": 1, "line": "V', ('{"dtj": 1, "line": "V',), '{"dtj": 1, "line": "V'),
+    "nested without end": (DEEP, (DEEP[-1024:],), DEEP[-1024:]),
     "with colours": (words(line="\x1b[31mred\x1b[0m", lastLines=["\x1b[1mb"]), ("b",), "red"),
 }
 

@@ -27,7 +27,11 @@ PERCENT: dict[str, tuple[dict[str, Any], int | None]] = {
     "rounded down": ({"step": 999, "total_steps": 1000}, 99),
     "all": ({"step": 1000, "total_steps": 1000}, 100),
     "more steps than there should be": ({"step": 11, "total_steps": 10}, None),
-    "epochs": ({"epoch": 1.5, "total_epochs": 3.0}, 50),
+    "a share of an epoch": ({"epoch": 1.5, "total_epochs": 3.0}, 50),
+    "the first epoch begins": ({"epoch": 1.0, "total_epochs": 3.0}, 0),
+    "the last epoch begins": ({"epoch": 3.0, "total_epochs": 3.0}, 66),
+    "the only epoch begins": ({"epoch": 1.0, "total_epochs": 1.0, "source": "keras"}, 0),
+    "epochs that are done": ({"epoch": 3.0, "total_epochs": 3.0, "source": "transformers"}, 100),
     "steps are finer than epochs": ({"epoch": 2.0, "total_epochs": 2.0, "step": 1, "total_steps": 4}, 25),
     "said by the source": ({"percent": 42.7}, 42),
     "a total of nothing": ({"step": 1, "total_steps": 0}, None),
@@ -131,6 +135,16 @@ def test_lost_steps(told: ProgressStatus | None, fields: dict[str, Any], lost: i
     assert after(told, **fields).lost_steps == lost
 
 
+def test_what_was_lost_is_counted_once_the_first_step_is_told() -> None:
+    epoch_only = after(TOLD, attempt=1, epoch=5.0)
+    died_before = after(epoch_only, attempt=2, epoch=5.0)
+
+    assert (died_before.lost_steps, died_before.unsettled_step) == (None, 140)
+    told = after(died_before, attempt=2, step=101, first_step=101)
+    assert (told.lost_steps, told.unsettled_step, told.best_step) == (40, None, 140)
+    assert after(told, attempt=2, step=102, first_step=101).lost_steps == 40
+
+
 def test_the_step_falls_back_with_an_attempt_and_the_estimate_counts_what_must_be_done_again() -> None:
     progress = after(TOLD, attempt=1, step=101, first_step=101, total_steps=1000, steps_per_second=1.0)
 
@@ -217,6 +231,8 @@ def test_the_ledger_is_exact_whatever_is_heard_of_an_attempt(lives: list[tuple[i
         begins = max(0, at - back) if attempt else 0
         lost += at - begins
         at = begins + steps
+        if data.draw(st.booleans()):
+            told = heard(told, sighting(attempt, epoch=float(attempt + 1)), NOW, INTERVAL)
         for step in sorted(data.draw(st.sets(st.integers(begins + 1, at), max_size=5))):
             told = heard(told, sighting(attempt, step=step, first_step=begins + 1), NOW, INTERVAL)
         for _ in range(data.draw(st.integers(1, 2))):

@@ -31,7 +31,17 @@ WAITS: dict[str, tuple[JobBuilder, Sighting | None, bool]] = {
     "steps go on": (RUNNING, sighting(step=5, step_age=3.0), False),
     "no step for long": (RUNNING, sighting(step=5, step_age=60.0), True),
     "not quite so long": (RUNNING, sighting(step=5, step_age=59.0), False),
-    "long ago, and the agent is not heard since": (RUNNING, sighting(step=5, step_age=3.0, at=ago(57)), True),
+    "long ago, and the agent is not heard since": (RUNNING, sighting(step=5, step_age=3.0, at=ago(600)), False),
+    "no first step when it was heard last, and that is long ago": (
+        RUNNING,
+        sighting(at=LONG_AGO + timedelta(seconds=10)),
+        False,
+    ),
+    "readings are further apart than the limit": (
+        RUNNING.spec(progress={"stallTimeoutSeconds": 10, "intervalSeconds": 30}),
+        sighting(step=5, step_age=0.5, at=ago(29)),
+        False,
+    ),
     "no first step in three times the time": (RUNNING, sighting(), True),
     "nobody can be asked": (RUNNING, None, False),
     "the command has ended": (RUNNING, sighting(step=5, step_age=99.0, running=False), False),
@@ -50,8 +60,9 @@ def test_when_an_attempt_counts_as_hung(job: JobBuilder, training: Sighting | No
 def test_before_the_first_step_it_has_three_times_as_long() -> None:
     just_running = seen(JOB, worker(0).running(), worker(1).running(), now=ago(179))
 
-    assert looked_at(just_running, sighting()).requeue_after == timedelta(seconds=1)
-    assert looked_at(just_running, sighting(), now=NOW + timedelta(seconds=1)).status is not None
+    assert looked_at(just_running, sighting()).requeue_after == timedelta(seconds=10), "another reading may tell"
+    later = NOW + timedelta(seconds=1)
+    assert looked_at(just_running, sighting(at=later), now=later).status is not None
 
 
 def test_what_is_told_of_it() -> None:
@@ -69,6 +80,16 @@ def test_what_is_told_of_it() -> None:
     assert status.has(ConditionType.STALLED)
     assert status.progress is not None
     assert (status.progress.step, status.progress.eta) == (5, None)
+
+
+def test_hangs_before_the_first_step_are_no_progress_however_long_they_took() -> None:
+    job = RUNNING.spec(progress={"stallTimeoutSeconds": 300}, failurePolicy={"maxRestarts": 1})
+    again = job.status(job.build().status.model_copy(update={"restarts": 1, "restarts_since_progress": 1}))
+
+    decision = looked_at(again, sighting())
+
+    assert decision.status is not None
+    assert (decision.status.phase, decision.status.reason) == (Phase.FAILED, Reason.STALLED)
 
 
 def test_a_rank_that_says_nothing_is_named() -> None:

@@ -106,7 +106,8 @@ def test_last_words_that_come_late_still_count_until_the_next_attempt_is_heard()
 ADVANCED: dict[str, tuple[ProgressStatus | None, bool | None]] = {
     "nothing told": (None, None),
     "no steps": (ProgressStatus(attempt=1, percent=40), None),
-    "told by an attempt before": (ProgressStatus(attempt=0, step=5), None),
+    "told by an attempt before": (ProgressStatus(attempt=0, step=5), False),
+    "told by attempts before, and not yet by this one": (ProgressStatus(attempt=1, epoch=2, best_step=5), False),
     "the first that tells steps": (ProgressStatus(attempt=1, step=5), True),
     "no step done": (ProgressStatus(attempt=1, step=0), False),
     "not as far as before": (ProgressStatus(attempt=1, step=5, best_step=5), False),

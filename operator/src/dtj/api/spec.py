@@ -168,7 +168,8 @@ class FailurePolicy(Value):
         le=INT32_MAX,
         description=(
             "How many times in a row the job is started again without progress between; the next failure ends it. "
-            "Progress is ten minutes with all pods running. Disruptions are not counted. Default 3."
+            "Progress is a step beyond the furthest so far or, where no steps are told, ten minutes with all pods "
+            "running. Disruptions are not counted. Default 3."
         ),
     )
     rules: tuple[FailureRule, ...] | None = Field(

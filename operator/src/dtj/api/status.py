@@ -136,6 +136,10 @@ class ProgressStatus(ReadValue):
     best_step: Steps | None = Field(
         default=None, description="The furthest step of the attempts before; beyond it a restart counts as progress."
     )
+    unsettled_step: Steps | None = Field(
+        default=None,
+        description="Step that the attempt before had reached, until this one tells its first. Then lostSteps counts.",
+    )
     lost_steps: Steps | None = Field(
         default=None, description="Steps that restarts threw away and that were or must be done again."
     )

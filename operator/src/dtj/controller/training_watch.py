@@ -107,6 +107,9 @@ class TrainingWatch:
             report = await self._agents.ask(target.address, target.token)
         except AgentError as error:
             self._note_failure(followed, str(error))
+        except Exception:
+            log.exception("job %s/%s: reading its progress failed", target.key.namespace, target.key.name)
+            self._note_failure(followed, "reading it failed; the operator's log says how")
         else:
             if (report.job_uid, report.attempt) == (target.key.uid, target.attempt):
                 followed.failures, followed.trouble = 0, ""

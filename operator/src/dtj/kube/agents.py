@@ -54,7 +54,7 @@ class Agents:
             raise AgentError(f"{where} answers, but not as an agent of this job (status {response.status})")
         try:
             return msgspec.json.decode(answer, type=AgentReport)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
             raise AgentError(f"{where} answers with something else than a report: {printable(str(error))}") from error
 
 

@@ -20,7 +20,7 @@ Number = Annotated[float, Meta(ge=0, le=float(EXACT_MAX))]
 MAX_AGE: Final = 10 * 365 * 86_400.0
 """Seconds; no pod is older."""
 Age = Annotated[float, Meta(ge=0, le=MAX_AGE)]
-Word = Annotated[str, Meta(pattern="^[a-z]{1,32}$")]
+Word = Annotated[str, Meta(pattern=r"^[a-z]+\Z", max_length=32)]
 MetricName = Annotated[str, Meta(min_length=1, max_length=64)]
 Metrics = Annotated[dict[MetricName, float], Meta(max_length=MAX_METRICS)]
 

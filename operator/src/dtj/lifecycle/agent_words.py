@@ -30,7 +30,7 @@ def agent_words(message: str) -> AgentWords | None:
         return None
     try:
         return msgspec.json.decode(message, type=AgentWords)
-    except (msgspec.MsgspecError, UnicodeEncodeError):
+    except (msgspec.MsgspecError, UnicodeEncodeError, RecursionError):
         return None
 
 

@@ -18,6 +18,9 @@ STALE_STEPS: Final = 5
 """News is stale after so many intervals of reading, or usual times of a step or between two reports, whichever is
 longer."""
 
+TELL_EPOCHS_DONE: Final = frozenset({"transformers", "horovod"})
+"""Sources whose epoch 2.0 is the end of the second; the others', its course."""
+
 LONGEST_ETA: Final = timedelta(days=365)
 """Beyond it an estimate says nothing but that the training hardly moves."""
 
@@ -63,9 +66,9 @@ def _with_training(told: ProgressStatus | None, training: Training, attempt: int
     if step is not None and total is not None and step > total:
         total = None  # a total that the training itself has passed was none
     epoch, total_epochs = training.epoch, training.total_epochs
-    percent = _percent(step, total, epoch, total_epochs, training.percent)
+    percent = _percent(step, total, _epochs_done(training), total_epochs, training.percent)
     metrics = {printable(name)[:64]: value for name, value in training.metrics.items() if isfinite(value)}
-    rate = training.steps_per_second
+    rate, unsettled = training.steps_per_second, _unsettled_step(told, attempt)
     return ProgressStatus(
         step=step,
         total_steps=total,
@@ -79,21 +82,37 @@ def _with_training(told: ProgressStatus | None, training: Training, attempt: int
         attempt=attempt,
         source=training.source or before.source,
         best_step=_best_step(told, attempt),
-        lost_steps=_lost_steps(told, training, attempt),
+        unsettled_step=unsettled if training.first_step is None else None,
+        lost_steps=_lost_steps(told, unsettled, training.first_step),
         completed=_completed(step, total, percent if percent is not None else before.percent),
         rate=None if rate is None else rate_in_words(rate),
         report_time=before.report_time,
     )
 
 
-def _lost_steps(told: ProgressStatus | None, training: Training, attempt: int) -> int | None:
-    """The ledger: counted in the write that takes in the first step of an attempt, and so exactly once."""
+def _epochs_done(training: Training) -> float | None:
+    """A whole number is that of the current epoch, counted from 1, but for sources that tell what is done."""
+    epoch = training.epoch
+    if epoch is None or training.source in TELL_EPOCHS_DONE or not epoch.is_integer():
+        return epoch
+    return max(0.0, epoch - 1)
+
+
+def _unsettled_step(told: ProgressStatus | None, attempt: int) -> int | None:
+    """How far the attempts before had come, as long as nobody knows where this one goes on."""
     if told is None:
         return None
-    lost = told.lost_steps
-    if told.attempt is None or told.attempt >= attempt or told.step is None or training.first_step is None:
+    if told.attempt == attempt or told.step is None:
+        return told.unsettled_step
+    return told.step
+
+
+def _lost_steps(told: ProgressStatus | None, unsettled: int | None, first_step: int | None) -> int | None:
+    """The ledger: counted in the write that takes in the first step of an attempt, and so exactly once."""
+    lost = told.lost_steps if told is not None else None
+    if unsettled is None or first_step is None:
         return lost
-    return min((lost or 0) + max(0, told.step - training.first_step + 1), EXACT_MAX)
+    return min((lost or 0) + max(0, unsettled - first_step + 1), EXACT_MAX)
 
 
 def _best_step(told: ProgressStatus | None, attempt: int) -> int | None:
@@ -109,13 +128,13 @@ def _patience(report: AgentReport, interval: timedelta) -> timedelta:
 
 
 def _percent(
-    step: int | None, total: int | None, epoch: float | None, total_epochs: float | None, said: float | None
+    step: int | None, total: int | None, epochs: float | None, total_epochs: float | None, said: float | None
 ) -> int | None:
-    """From the finest that is known. Rounded down: 100 is only what is done."""
+    """From the finest that is known, all of it done. Rounded down: 100 is only what is done."""
     if step is not None and total:
         share = step / total
-    elif epoch is not None and total_epochs:
-        share = epoch / total_epochs
+    elif epochs is not None and total_epochs:
+        share = epochs / total_epochs
     elif said is not None:
         share = said / 100
     else:

@@ -8,6 +8,7 @@ from typing import Final
 from dtj.api import names
 from dtj.api.conditions import ConditionType
 from dtj.api.job import DistributedTrainingJob
+from dtj.api.reasons import Reason
 from dtj.api.spec import ExitCodeOperator, ExitCodes, FailureRule, PodConditionPattern, RuleAction
 from dtj.api.status import MAX_BACKOFF_SECONDS, FailureClass, JobStatus
 from dtj.lifecycle.children import Pod
@@ -103,8 +104,8 @@ def _has_condition(pod: Pod, pattern: PodConditionPattern) -> bool:
 
 def _has_progressed(status: JobStatus, cause: Candidate, now: datetime) -> bool:
     advanced = has_advanced(status)
-    if advanced is not None:
-        return advanced
+    if advanced is not None or cause.reason is Reason.STALLED:
+        return bool(advanced)
     running = status.condition(ConditionType.RUNNING)
     if running is None or not running.holds:
         return False

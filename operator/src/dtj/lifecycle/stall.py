@@ -18,31 +18,37 @@ FIRST_STEP_FACTOR: Final = 3
 
 
 def until_stall(look: Look) -> timedelta | None:
-    """Time left until the attempt counts as hung, at most zero from then on; None: no limit, or nobody was heard.
+    """Time left until the attempt may count as hung, zero if it does; None: no limit, or nobody was heard.
 
-    An agent that cannot be reached proves nothing about the training.
+    Only what an agent said at a reading counts: one that cannot be reached since proves nothing about the training.
     """
-    progress, sighting = look.job.spec.progress, look.observed.training
-    limit = progress.stall_timeout_seconds if progress else None
-    if limit is None or sighting is None or not sighting.report.running or not look.status.has(ConditionType.RUNNING):
+    limit, sighting = look.job.spec.progress.stall_timeout_seconds, look.observed.training
+    running = look.status.condition(ConditionType.RUNNING)
+    if limit is None or sighting is None or not sighting.report.running or running is None or not running.holds:
         return None
     age = sighting.report.step_age
     if age is not None:
-        return sighting.time - timedelta(seconds=age) + timedelta(seconds=limit) - look.now
-    running = look.status.condition(ConditionType.RUNNING)
-    assert running is not None, "it has just been asked for"  # noqa: S101
-    return running.last_transition_time + FIRST_STEP_FACTOR * timedelta(seconds=limit) - look.now
+        still, patience = timedelta(seconds=age), timedelta(seconds=limit)
+    else:
+        still = sighting.time - running.last_transition_time
+        patience = FIRST_STEP_FACTOR * timedelta(seconds=limit)
+    if still >= patience:
+        return timedelta(0)
+    next_reading = timedelta(seconds=look.job.spec.progress.interval_seconds)
+    return max(sighting.time + patience - still - look.now, next_reading)
 
 
 def stalled(look: Look) -> Candidate:
     """The end of an attempt that is hung, told of the rank that is behind, else of rank 0."""
-    sighting, progress = look.observed.training, look.job.spec.progress
+    sighting, limit = look.observed.training, look.job.spec.progress.stall_timeout_seconds
     assert sighting is not None, "the caller has just looked"  # noqa: S101
-    assert progress is not None, "the caller has just looked"  # noqa: S101
+    assert limit is not None, "the caller has just looked"  # noqa: S101
     report = sighting.report
-    limit = progress.stall_timeout_seconds or 0
     if report.step_age is None:
-        message = f"no step in {FIRST_STEP_FACTOR * limit} s, three times progress.stallTimeoutSeconds"
+        message = (
+            f"no step was told in {FIRST_STEP_FACTOR * limit} s, three times progress.stallTimeoutSeconds; a training "
+            "that makes steps must print them as progress.logPattern says, or report them"
+        )
     else:
         last = f" after step {report.step}" if report.step is not None else ""
         message = f"no step for {limit} s{last} (progress.stallTimeoutSeconds)"

@@ -32,10 +32,10 @@ def _situation(look: Look, waiting: Waiting | None) -> Situation:
     observed, expected = look.observed, len(look.topology.slots)
     running, succeeded = _running_and_succeeded(look)
     if running + succeeded == expected:
-        if succeeded:
-            message = f"{running} of {pods_in_words(expected)} running, {succeeded} succeeded"
-            return Situation(Phase.RUNNING, Reason.SOME_PODS_FINISHED, message)
         trouble = f"; the progress cannot be read: {observed.training_trouble}" if observed.training_trouble else ""
+        if succeeded:
+            message = f"{running} of {pods_in_words(expected)} running, {succeeded} succeeded{trouble}"
+            return Situation(Phase.RUNNING, Reason.SOME_PODS_FINISHED, message)
         return Situation(Phase.RUNNING, Reason.ALL_PODS_RUNNING, f"{pods_in_words(expected)} running{trouble}")
     if observed.obstacle is not None:
         return Situation(Phase.PENDING, observed.obstacle.reason, observed.obstacle.message)

@@ -43,10 +43,12 @@ def progress_in(phase: Phase, look: Look) -> ProgressStatus | None:
 
 
 def has_advanced(status: JobStatus) -> bool | None:
-    """Whether this attempt went further than all before it; None: it tells no steps."""
+    """Whether this attempt went further than all before it; None: no attempt ever told a step."""
     progress = status.progress
-    if progress is None or progress.attempt != status.attempt or progress.step is None:
+    if progress is None or (progress.step is None and progress.best_step is None):
         return None
+    if progress.attempt != status.attempt or progress.step is None:
+        return False
     return progress.step > (progress.best_step or 0)
 
 

@@ -130,8 +130,10 @@ _MEGATRON_OTHER = (
 )
 _TORCHTITAN = re.compile(r"(validate )?step: *(\d+) +loss: ")
 _TRAIN_EPOCH = re.compile(r"\bTrain Epoch: (\d+) \[(\d+)/(\d+) \( *[\d.]+%\)\]")
-_EPOCH = re.compile(r"\b[Ee]poch *([=:]?) *(\[?)(\d+)(?:\.\d+)?(?:/(\d+))?(?![\w/])")
-_STEP = re.compile(r"\b(?:global_)?(?:[Ss]tep|[Ii]ter(?:ation)?) *([=:]?) *(\[?)(\d+)(?:/(\d+))?(?![\w/])")
+_EPOCH = re.compile(r"\b[Ee]poch {0,4}([=:]?) {0,4}(\[?)(\d+)(?:\.\d+)?(?:/(\d+))?(?![\w/])")
+_STEP = re.compile(r"\b(?:global_)?(?:[Ss]tep|[Ii]ter(?:ation)?) {0,4}([=:]?) {0,4}(\[?)(\d+)(?:/(\d+))?(?![\w/])")
+_ASIDE = re.compile(r"\b(?:sav|load|resum|restor|download|checkpoint|continu)", re.IGNORECASE)
+"""Lines about a step that is not the one being made."""
 _POSITIONS = ("epoch", "Epoch", "step", "Step", "global_step", "iter", "Iter", "iteration", "Iteration")
 _SPEEDS = ("samples_per_second", "samples/s", "samples_per_sec", "images_per_second", "images/sec")
 
@@ -174,6 +176,8 @@ def _read_train_epoch(text: str) -> Reading | None:
 
 def _read_pairs(text: str) -> Reading | None:
     """Lines of no special tool: ``epoch=3/20 step=135/900 loss=0.12``, ``Epoch [3/20], Step [45/300], Loss: 0.12``."""
+    if _ASIDE.search(text):
+        return None
     epoch, step = _position(_EPOCH, text), _position(_STEP, text)
     if epoch is None and step is None:
         return None

@@ -132,7 +132,8 @@ class State:
             self._reported_at = max(self._reported_at, now)
             if clean.source != before.source and clean.epoch is not None:
                 self._epoch_beside = clean.epoch
-            if self._known.position != before.position:
+            # Where it began is no step yet: loading and compiling come before the first.
+            if before.has_position and self._known.position != before.position:
                 self._changed_at = now
             self._measure(clean, now)
 

@@ -28,6 +28,9 @@ LINES_PER_S = 300
 NEWEST = 20
 """How many lines of a flood are read in the second after it."""
 
+ODD_LINES = 20
+"""Lines that may make the reading fail before it is given up."""
+
 LAST_MATCHES_S = 0.5
 
 HELD_BYTES = 4096
@@ -46,16 +49,17 @@ class Watcher:
         self._reader: Reader | None = None
         self._lock = threading.Lock()
         self._is_off = False
+        self._errors = 0
 
     def read(self, lines: list[bytes]) -> None:
         with self._lock:
             if self._is_off:
                 return
-            try:
-                for line in lines:
+            for line in lines:
+                try:
                     self._read(line.decode(errors="replace"))
-            except Exception as error:  # noqa: BLE001 - the output must be copied whatever happens here
-                self._switch_off(error)
+                except Exception as error:  # noqa: BLE001 - the output must be copied whatever happens here
+                    self._note(error)
         self.take_matches()
 
     def take_matches(self) -> None:
@@ -87,6 +91,12 @@ class Watcher:
         reading = self._reader.read(line)
         if reading is not None:
             self._on_reading(reading)
+
+    def _note(self, error: Exception) -> None:
+        """One odd line is passed over; many are a bug, which must not cost the training its time."""
+        self._errors += 1
+        if self._errors > ODD_LINES:
+            self._switch_off(error)
 
     def _switch_off(self, error: Exception) -> None:
         self._is_off = True
