@@ -283,7 +283,7 @@ def test_bars_of_keras(lines: Sequence[str], expected: Sequence[object]) -> None
         ("global_step=12 loss=inf", Reading("keyvalue", 12)),
         ("resumed from /data/c.pt: epoch=2 step=90", None),
         ("saved checkpoint at step=120", None),
-        ("Epoch" + " " * 5 + "3/20", None),
+        ("Epoch" + " " * 9 + "3/20", None),
         ("Step 1: install the driver", None),
         ("epochs=20 num_steps=100 step_size=3 lr=0.1", None),
         ("see https://example.com/step/3", None),

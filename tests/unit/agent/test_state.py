@@ -162,9 +162,9 @@ def test_times_are_ages_of_the_monotonic_clock() -> None:
     state = State(PLACE, clock)
     state.hear(REPORT._replace(age=1e9))  # older than the agent
     assert "stepAge" not in state.progress(), "where it begins is no step yet"
-    state.hear(REPORT._replace(step=11))
+    state.hear(REPORT._replace(step=31))
     clock.now += 20
-    state.hear(REPORT._replace(step=11, age=9.0))  # the process lives, and tells again what it told 9 s ago
+    state.hear(REPORT._replace(step=31, age=9.0))  # the process lives, and tells again what it told 9 s ago
     clock.now += 1
     progress = state.progress()
     assert (progress["reportAge"], progress["stepAge"]) == (10, 21)
