@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from dtj.controller.queue import Key
-from dtj.controller.training_watch import FAILURES_THAT_ARE_TOLD, NEWS_PER_SECOND, Target, TrainingWatch
+from dtj.controller.training_watch import FAILURES_THAT_ARE_TOLD, FIRST_LOOKS, NEWS_PER_SECOND, Target, TrainingWatch
 from dtj.kube.agents import Agents
 from tests.unit.kube.scripted_server import ScriptedServer, json, refusal
 
@@ -63,6 +64,18 @@ async def test_a_training_is_asked_again_and_again(bench: Bench) -> None:
     heard = bench.watch.heard(KEY.uid)
     assert heard is not None
     assert heard.report.step == 3
+
+
+async def test_a_training_that_tells_nothing_yet_is_asked_more_often_for_a_while(bench: Bench) -> None:
+    bench.server.will(*[json(answer())] * (FIRST_LOOKS + 3))
+    bench.follow()
+
+    await bench.until(lambda: len(bench.server.seen) == FIRST_LOOKS + 3)
+
+    times = [seen.at for seen in bench.server.seen]
+    gaps = [after - before for before, after in pairwise(times)]
+    assert max(gaps[: FIRST_LOOKS - 1]) < 3.0
+    assert min(gaps[FIRST_LOOKS - 1 :]) > 8.0
 
 
 async def test_another_attempt_is_another_training(bench: Bench) -> None:

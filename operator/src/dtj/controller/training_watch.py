@@ -15,9 +15,10 @@ from dtj.lifecycle.agent_report import Sighting
 log = logging.getLogger(__name__)
 
 FIRST_LOOK: Final = 2.0
-"""Seconds after which a training that has just started is asked first."""
+"""Seconds between two questions to a training that has just started, until it tells something: people watch it then."""
+FIRST_LOOKS: Final = 30
 JITTER: Final = 0.1
-FAILURES_THAT_ARE_TOLD: Final = 3
+FAILURES_THAT_ARE_TOLD: Final = 5
 """In a row: an agent that is busy or starts late is no news."""
 NEWS_PER_SECOND: Final = 10.0
 """Jobs whose news is looked at in a second, over all. Each may cost a write of a status, and the event that comes back
@@ -95,11 +96,17 @@ class TrainingWatch:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask_for_ever(self, target: Target) -> None:
-        await asyncio.sleep(min(FIRST_LOOK, target.interval))
+        asked = 0
         while True:
-            await self._ask(target)
+            soon = asked < FIRST_LOOKS and not self._tells_progress(target.key.uid)
             spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - spreads load, guards nothing
-            await asyncio.sleep(target.interval * spread)
+            await asyncio.sleep((min(FIRST_LOOK, target.interval) if soon else target.interval) * spread)
+            await self._ask(target)
+            asked += 1
+
+    def _tells_progress(self, uid: str) -> bool:
+        sighting = self.heard(uid)
+        return sighting is not None and sighting.report.tells_progress
 
     async def _ask(self, target: Target) -> None:
         followed = self._followed[target.key.uid]
