@@ -15,9 +15,9 @@ import os, pathlib, sys, time
 pathlib.Path("/tmp/pid").write_text(str(os.getpid()))
 saved = pathlib.Path("{CHECKPOINT_DIR}/step")
 first = int(saved.read_text()) if saved.exists() else 0
-for step in range(first + 1, 301):
+for step in range(first + 1, 201):
     time.sleep(0.1)
-    print(f"step={{step}}/300 loss={{1 / step:.4f}}", flush=True)
+    print(f"step={{step}}/200 loss={{1 / step:.4f}}", flush=True)
     if step % 50 == 0 and os.environ["DTJ_NODE_RANK"] == "0":
         saved.write_text(str(step))
     if step == 70 and os.environ["DTJ_ATTEMPT"] == "0" and os.environ["DTJ_NODE_RANK"] == sys.argv[1]:
@@ -27,7 +27,7 @@ NOBODY, FIRST = "none", "0"
 
 
 def counting(name: str, unlucky: str, *, claim: str | None = None, **progress: int) -> Object:
-    """Prints a step ten times a second to 300, saves every fiftieth, and may raise at step 70 of its first attempt."""
+    """Prints a step ten times a second to 200, saves every fiftieth, and may raise at step 70 of its first attempt."""
     manifest = training(name, ["python", "-c", COUNT, unlucky], claim)
     manifest["spec"]["progress"] = {**EVERY_SECOND, **progress}
     return manifest
@@ -44,8 +44,8 @@ def test_what_is_printed_is_shown_while_it_runs(kubectl: Kubectl) -> None:
     running = eventually(lambda: status_of(kubectl, "shown"), lambda now: "eta" in progress_of(now), 40)
 
     progress = progress_of(running)
-    assert (progress["source"], progress["totalSteps"]) == ("keyvalue", 300)
-    assert progress["percent"] == progress["step"] * 100 // 300
+    assert (progress["source"], progress["totalSteps"]) == ("keyvalue", 200)
+    assert progress["percent"] == progress["step"] * 100 // 200
     assert 5 <= progress["stepsPerSecond"] <= 10.5
     assert [metric["name"] for metric in progress["metrics"]] == ["loss"]
     phase, ready, percent, eta = kubectl("get", "dtj", "shown", "--no-headers").split()[1:5]
@@ -53,7 +53,7 @@ def test_what_is_printed_is_shown_while_it_runs(kubectl: Kubectl) -> None:
     assert percent.endswith("%")
     assert eta[-1] in "sm"
     done = progress_of(status_when(kubectl, "shown", "Succeeded", TO_THE_END))
-    assert (done["step"], done["completed"], done.get("eta")) == (300, "100%", None)
+    assert (done["step"], done["completed"], done.get("eta")) == (200, "100%", None)
 
 
 def test_an_exception_is_the_reason_and_its_steps_are_lost(kubectl: Kubectl, claim: str) -> None:
@@ -64,7 +64,7 @@ def test_an_exception_is_the_reason_and_its_steps_are_lost(kubectl: Kubectl, cla
     failure, progress = status["lastFailure"], progress_of(status)
     assert failure["message"] == "container trainer ended with exit code 1: ValueError: step 70 is unlucky"
     assert failure["lastLines"][-1] == "ValueError: step 70 is unlucky"
-    assert (progress["step"], progress["attempt"]) == (300, 1)
+    assert (progress["step"], progress["attempt"]) == (200, 1)
     assert (progress["lostSteps"], progress["bestStep"]) == (20, 70), "it went on from the checkpoint of step 50"
 
 

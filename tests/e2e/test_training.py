@@ -74,7 +74,7 @@ def test_the_example_trains_on_two_nodes_to_the_end(kubectl: Kubectl) -> None:
     assert condition(status, "Complete")["status"] == "True"
     columns, row = kubectl("get", "dtj", "digits").splitlines()
     assert columns.split() == ["NAME", "PHASE", "READY", "PROGRESS", "ETA", "RESTARTS", "REASON", "AGE"]
-    assert row.split()[:5] == ["digits", "Succeeded", "0/2", "0", "Succeeded"]
+    assert row.split()[:6] == ["digits", "Succeeded", "0/2", "100%", "0", "Succeeded"]
 
 
 @pytest.mark.parametrize(

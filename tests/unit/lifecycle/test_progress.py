@@ -31,6 +31,11 @@ PERCENT: dict[str, tuple[dict[str, Any], int | None]] = {
     "the first epoch begins": ({"epoch": 1.0, "total_epochs": 3.0}, 0),
     "the last epoch begins": ({"epoch": 3.0, "total_epochs": 3.0}, 66),
     "the only epoch begins": ({"epoch": 1.0, "total_epochs": 1.0, "source": "keras"}, 0),
+    "an epoch with its results": (
+        {"epoch": 3.0, "total_epochs": 3.0, "source": "keyvalue", "metrics": {"loss": 0.1}},
+        100,
+    ),
+    "an epoch announced": ({"epoch": 3.0, "total_epochs": 3.0, "source": "keyvalue"}, 66),
     "epochs that are done": ({"epoch": 3.0, "total_epochs": 3.0, "source": "transformers"}, 100),
     "steps are finer than epochs": ({"epoch": 2.0, "total_epochs": 2.0, "step": 1, "total_steps": 4}, 25),
     "said by the source": ({"percent": 42.7}, 42),

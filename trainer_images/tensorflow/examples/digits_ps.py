@@ -23,15 +23,20 @@ def train(options: argparse.Namespace) -> float:
         model = digits.compiled_network(options.learning_rate)
     # Every worker goes through all of the data in an order of its own.
     dataset = digits.batches(train_data, options.batch_size, options.seed).repeat()
+    steps = len(train_data[1]) // options.batch_size
 
     def say(epoch: int, logs: dict[str, float]) -> None:
         measured = digits.accuracy(model, test_data)
-        print(f"epoch={epoch + 1}/{options.epochs} loss={logs['loss']:.4f} accuracy={measured:.4f}", flush=True)
+        print(
+            f"epoch={epoch + 1}/{options.epochs} step={(epoch + 1) * steps}/{options.epochs * steps} "
+            f"loss={logs['loss']:.4f} accuracy={measured:.4f}",
+            flush=True,
+        )
 
     model.fit(
         dataset,
         epochs=options.epochs,
-        steps_per_epoch=len(train_data[1]) // options.batch_size,
+        steps_per_epoch=steps,
         callbacks=[keras.callbacks.LambdaCallback(on_epoch_end=say)],
         verbose=0,
     )

@@ -92,8 +92,9 @@ def _with_training(told: ProgressStatus | None, training: Training, attempt: int
 
 def _epochs_done(training: Training) -> float | None:
     """A whole number is that of the current epoch, counted from 1, but for sources that tell what is done."""
-    epoch = training.epoch
-    if epoch is None or training.source in TELL_EPOCHS_DONE or not epoch.is_integer():
+    epoch, source = training.epoch, training.source
+    with_results = source == "keyvalue" and bool(training.metrics)  # lines with a loss are printed when it is over
+    if epoch is None or source in TELL_EPOCHS_DONE or with_results or not epoch.is_integer():
         return epoch
     return max(0.0, epoch - 1)
 
