@@ -17,7 +17,7 @@ from rich.console import Console
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples" / "pytorch-digits.yaml"
 PICTURE = REPOSITORY / "docs" / "images" / "progress.svg"
-EPOCHS = 150
+EPOCHS = 200
 LINES_BEFORE_THE_LOSS = 6
 PATIENCE_SECONDS = 240
 NAME = "digits"
@@ -30,7 +30,8 @@ def main() -> None:
     command[:] = [f"--epochs={EPOCHS}" if word.startswith("--epochs=") else word for word in command]
     kubectl("apply", "-f", "-", stdin=yaml.safe_dump(manifest))
     watch = subprocess.Popen(["kubectl", "get", "dtj", "--watch"], stdout=subprocess.PIPE, text=True)
-    threading.Timer(PATIENCE_SECONDS, watch.terminate).start()
+    patience = threading.Timer(PATIENCE_SECONDS, watch.terminate)
+    patience.start()
     assert watch.stdout is not None
     began = time.monotonic()
     for line in watch.stdout:
@@ -40,6 +41,7 @@ def main() -> None:
             lines.append("        # somebody deletes a worker: kubectl delete pod digits-worker-1")
         if f"{NAME} " in line and ("Succeeded" in line or "Failed" in line):
             break
+    patience.cancel()
     watch.terminate()
     kubectl("delete", "dtj", NAME)
     console = Console(record=True, width=max(map(len, lines)) + 2, file=sys.stderr)
