@@ -147,7 +147,9 @@ def assert_made_from(scene: Scene, spec: Object, replicas: int) -> None:
     assert environment["WORLD_SIZE"] == str(len(expected) * spec.get("processesPerReplica", 1))
     if "template" in spec:
         written = spec["template"]["spec"]["containers"][0]
-        made = {**container, "command": container["command"][-len(written["command"]) :]}  # behind the agent's
+        made = container
+        if "command" in written:  # it stands behind the agent's
+            made = {**container, "command": container["command"][-len(written["command"]) :]}
         assert {key: made[key] for key in written} == written
 
 

@@ -196,6 +196,23 @@ async def test_a_transition_does_not_wait(desk: Desk) -> None:
     assert desk.sent == ["PATCH status", "POST events"]
 
 
+COUNTED_ANEW = {"from starting to running": (POD.running(), False), "only the reason": (POD.waiting("X"), True)}
+
+
+@pytest.mark.parametrize(("pod", "echo"), COUNTED_ANEW.values(), ids=COUNTED_ANEW.keys())
+async def test_only_a_write_that_was_no_transition_needs_no_second_look(
+    desk: Desk, pod: PodBuilder, echo: bool
+) -> None:
+    desk.children.services.write_through(orjson.dumps({"metadata": service_of(BEGUN)}))
+    desk.has(pod)
+    desk.server.will(patched(BEGUN, 7), created)
+
+    await desk.look(BEGUN)
+
+    assert desk.reconciler.is_echo(JOB_UID, "7") is echo
+    assert not desk.reconciler.is_echo(JOB_UID, "8")
+
+
 async def test_an_event_that_cannot_be_written_holds_nothing_up(desk: Desk) -> None:
     await settled(desk, POD.waiting("ContainerCreating"))
     desk.has(POD.version(2).running())

@@ -23,12 +23,14 @@ class Memory:
     """Of one job. Times are those of the event loop, in seconds.
 
     ``committed``: the attempt that this process put on record; it has seen all pods that were there before.
-    ``distrusted``: the job may have changed unseen. ``complaint``: what was logged about a job that can't be read.
+    ``distrusted``: the job may have changed unseen. ``cosmetic_version``: that of the job after the last status write,
+    if that was no transition. ``complaint``: what was logged about a job that can't be read.
     """
 
     written_at: float | None = None
     committed: int | None = None
     distrusted: bool = False
+    cosmetic_version: str = ""
     complaint: str = ""
     _told: Counter[tuple[int, Reason]] = field(default_factory=Counter)
     _obstacle: Obstacle | None = None

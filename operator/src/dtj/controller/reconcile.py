@@ -138,6 +138,14 @@ class Reconciler:
         if self._store.get(job_uid) is not None:
             self._memory(job_uid).remember(pod, datetime.now(UTC))
 
+    def is_echo(self, uid: str, resource_version: str) -> bool:
+        """Whether a job is as this process has just written it, with numbers of progress, say: there is nothing to do.
+
+        A transition is looked at once more, because what follows from it, a deadline for example, counts from then on.
+        """
+        memory = self._memories.get(uid)
+        return memory is not None and memory.cosmetic_version == resource_version
+
     def distrust(self, key: Key) -> None:
         """Read the job live before the next decision: it may have changed unseen."""
         self._memory(key.uid).distrusted = True
@@ -253,6 +261,9 @@ class Reconciler:
             self._store.put(written)
         memory = self._memory(key.uid)
         memory.written_at = _time()
+        memory.cosmetic_version = (
+            "" if status_of.is_transition(job.status, new) else written["metadata"]["resourceVersion"]
+        )
         if new.attempt_time != job.status.attempt_time:
             memory.committed = new.attempt
         if (job.status.phase, job.status.reason) != (new.phase, new.reason):

@@ -121,8 +121,8 @@ class Runtime:
         key = self._store.put(raw)
         if kind == "DELETED":
             self._store.drop(key.uid)
-        elif before is not None and before["metadata"]["resourceVersion"] == raw["metadata"]["resourceVersion"]:
-            return  # our own status write comes back: it was looked at when it was written
+        elif self._reconciler.is_echo(key.uid, raw["metadata"]["resourceVersion"]):
+            return
         wish_changed = before is None or kind == "DELETED" or _wish(before) != _wish(raw)
         self._queue.add(key, despite_backoff=wish_changed)
 
