@@ -101,6 +101,22 @@ def test_every_process_takes_part(kubectl: Kubectl, framework: str, command: lis
     assert told == {(rank, world, world * (world + 1) // 2) for rank in range(world)}
 
 
+@pytest.mark.usefixtures("bed")
+def test_gpus_set_the_processes_and_a_master_is_rank_zero(kubectl: Kubectl) -> None:
+    one_thread, asks = [{"name": "OMP_NUM_THREADS", "value": "1"}], {"limits": {"nvidia.com/gpu": "2"}}
+    manifest = job("led", ["python", "-c", ALL_REDUCE], replicas=1, framework="PyTorch", env=one_thread, resources=asks)
+    manifest["spec"]["roles"] = [{"name": "master", "template": manifest["spec"]["template"]}]
+    kubectl.apply(manifest)
+
+    status_when(kubectl, "led", "Succeeded")
+
+    ranks = {
+        pod: sorted(re.findall(r"^rank=(\d) world=4 sum=10$", kubectl("logs", pod), re.MULTILINE))
+        for pod in ("led-master-0", "led-worker-0")
+    }
+    assert ranks == {"led-master-0": ["0", "1"], "led-worker-0": ["2", "3"]}
+
+
 def test_custom_programs_find_their_peers_by_name(kubectl: Kubectl) -> None:
     kubectl.apply(job("peers", ["python", "-c", FIND_PEERS]))
 
