@@ -41,7 +41,7 @@ root:
 	  "another cluster in KUBECONFIG (for demo) or DTJ_TEST_KUBECONFIG (for test)" >&2; exit 1; }
 
 .PHONY: test
-test: $(if $(DTJ_TEST_KUBECONFIG),,root) setup lint types layers generated unit ## lint, types, layers, unit, api and e2e tests
+test: $(if $(DTJ_TEST_KUBECONFIG),,root) setup lint types layers generated docs scan-where-told unit ## lint, types, layers, unit, api and e2e tests
 ifndef DTJ_TEST_KUBECONFIG
 	@$(MAKE) bed images load
 endif
@@ -71,11 +71,50 @@ layers: ## the contracts of import-linter
 
 .PHONY: generated
 generated: ## whether the generated files are up to date
-	$(call timed,generated,$(RUN) python -m dtj.api.crd --check && $(UV) lock --check --quiet)
+	$(call timed,generated,$(RUN) python -m dtj.api.crd --check && $(RUN) python -m tests.docs.chart_values --check && $(UV) lock --check --quiet)
+
+.PHONY: docs
+docs: ## the pages as a site in build/site; broken links are errors
+	$(call timed,docs,$(RUN) sphinx-build --quiet --fresh-env --fail-on-warning --keep-going -c docs . build/site)
+
+# Everything that is installed by a lock: the project's own, and those of the images.
+LOCKS := build/locked.txt $(wildcard trainer_images/*.lock trainer_images/*/*.lock)
+# Why each of these is no danger here is in docs/supply-chain.md.
+ACCEPTED := GHSA-mrhh-3ggq-23p2
+AUDIT = $(UV) run --frozen --isolated --quiet --only-group scan pip-audit --strict --disable-pip --require-hashes \
+  --progress-spinner off --vulnerability-service $(or $(SCAN_SERVICE),pypi) $(ACCEPTED:%=--ignore-vuln %) --requirement
+
+.PHONY: scan
+scan: $(UV) ## known vulnerabilities of all locked Python packages, as PyPI or SCAN_SERVICE=osv knows them
+	@mkdir -p build
+	@$(UV) export --frozen --all-packages --all-groups --no-emit-workspace --quiet --output-file build/locked.txt
+	$(call timed,scan,found=0; for lock in $(LOCKS); do echo "$$lock"; $(AUDIT) $$lock || found=1; done; exit $$found)
+
+# A mirror of the package index may leave out what PyPI tells of each release: it has no such page then.
+TELLS := https://pypi.org/pypi/pip/26.0/json
+
+define CODE_OF
+import sys, urllib.error, urllib.request
+try:
+    print(urllib.request.urlopen(sys.argv[1], timeout=20).status)
+except urllib.error.HTTPError as error:
+    print(error.code)
+except OSError as error:
+    print(f"nothing ({error})")
+endef
+export CODE_OF
+
+# Whoever must not go on without an answer says SCAN=required.
+.PHONY: scan-where-told
+scan-where-told:
+	@code="$$(python3 -c "$$CODE_OF" "$(TELLS)")"; case "$$code" in \
+	200) $(MAKE) scan ;; \
+	404) echo "== scan: left out: this package index does not tell of vulnerabilities (docs/supply-chain.md)" ;; \
+	*) echo "== scan: NOT DONE: the package index answers $$code: $(TELLS)" >&2; [ "$(SCAN)" != required ] ;; esac
 
 .PHONY: unit
 unit: ## pure tests, no cluster
-	$(call timed,unit,$(RUN) pytest tests/unit --quiet --numprocesses 2 --dist loadfile)
+	$(call timed,unit,$(RUN) pytest tests/unit tests/docs --quiet --numprocesses 2 --dist loadfile)
 
 .PHONY: nightly
 nightly: setup ## at least 100,000 random steps of a job's life, others in every run
@@ -93,8 +132,23 @@ api: prometheus ## tests against a real etcd and API server
 	$(call timed,api,$(RUN) pytest tests/api --quiet --numprocesses $(API_WORKERS) --dist loadfile)
 
 .PHONY: e2e
+ifdef DTJ_TEST_KUBECONFIG
 e2e: ## tests on a real two-node cluster, the operator installed by the chart
 	$(call timed,e2e,$(RUN) pytest tests/e2e --quiet)
+else
+e2e:
+	$(call timed,e2e,export DTJ_E2E_BED=e2e-$$$$; trap "$(BED) down --name $$DTJ_E2E_BED" EXIT; \
+	  $(BED) up --name $$DTJ_E2E_BED && \
+	  $(RUN) pytest tests/e2e -m "not alone" --quiet --numprocesses 2 --dist loadgroup && \
+	  $(RUN) pytest tests/e2e -m alone --quiet)
+endif
+
+BENCH_OPTIONS :=
+
+.PHONY: bench
+bench: packages ## jobs by the hundred beside others, for hours; BENCH_OPTIONS="--scenarios A,B --scale 0.1" for less
+	@mkdir -p build/bench
+	$(call timed,bench,$(RUN) --isolated --group bench python -m tests.bench.scale --json build/bench/results.json --plots build/bench $(BENCH_OPTIONS))
 
 ##@ what they need
 
@@ -124,6 +178,11 @@ down: ## remove the demo's cluster and everything it made
 .PHONY: generate
 generate: setup ## write the generated files anew: CRD, its copy in the chart, API reference
 	@$(RUN) python -m dtj.api.crd --write
+	@$(RUN) python -m tests.docs.chart_values --write
+
+.PHONY: manifest
+manifest: ## write helm/dtj-operator.yaml anew: the chart as one manifest
+	@$(RUN) python helm/manifest.py --helm "$$(python3 -c 'from tests.cluster import build; print(build.HELM.directory() / "helm")')"
 
 .PHONY: format
 format: setup ## format the Python files

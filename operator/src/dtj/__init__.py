@@ -4,4 +4,4 @@ The data flow is the package structure: ``api`` (the resource) → ``plan`` (wha
 → ``lifecycle`` (what to do next) → ``kube`` (the API server) → ``controller`` (Kopf, the queue) → ``cli``.
 """
 
-__version__ = "0.3.0"
+__version__ = "0.4.0"

@@ -26,6 +26,8 @@ MAX_BYTES: Final = 262_144
 GENERATED: Final = "Generated from the models in operator/src/dtj/api by `make generate`; do not edit."
 CRD_FILE: Final = f"crds/{names.PLURAL}.{names.GROUP}.yaml"
 CHART_FILE: Final = "helm/dtj-operator/templates/crd.yaml"
+CHART_CONDITION: Final = 'if include "dtj-operator.on" (.Values.crds).install'
+"""When the chart brings the definition; a value of the chart."""
 REFERENCE_FILE: Final = "docs/reference/api.md"
 VALIDATIONS: Final = "x-kubernetes-validations"
 
@@ -179,7 +181,8 @@ def chart_text() -> str:
     content = definition()
     content["metadata"]["annotations"] = {"helm.sh/resource-policy": "keep"}
     text = _yaml(content).replace("{{", '{{ "{{" }}')
-    return f"# {GENERATED}\n{text}"
+    # In comments, so that the file is YAML as it stands.
+    return f"# {GENERATED}\n# {{{{ {CHART_CONDITION} }}}}\n{text}# {{{{ end }}}}\n"
 
 
 def reference_text() -> str:

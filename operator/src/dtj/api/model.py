@@ -58,6 +58,7 @@ class Value(BaseModel):
         validate_by_alias=True,
         frozen=True,
         extra="forbid",
+        hide_input_in_errors=True,  # an error may end in a log, and what is wrong in a spec may be a secret
     )
 
     def to_wire(self) -> dict[str, Any]:

@@ -35,6 +35,10 @@ def service_name(job: str) -> str:
     return f"{job}-workers"
 
 
+def network_policy_name(job: str) -> str:
+    return f"{job}-workers"
+
+
 def agent_config_map_name(digest: str) -> str:
     """By its content, so that two versions of the operator never change each other's. ``digest``: SHA-256, hex."""
     return f"dtj-agent-{digest[:16]}"

@@ -134,6 +134,11 @@ IMMUTABLE: Final = (
         _ONLY_SUSPENDED,
         ".agent.mode",
     ),
+    Rule(
+        _SUSPENDED + "self.networkIsolation == oldSelf.networkIsolation",
+        _ONLY_SUSPENDED,
+        ".networkIsolation",
+    ),
     Rule(_SUSPENDED + "self.template == oldSelf.template", _ONLY_SUSPENDED, ".template"),
     Rule(
         _SUSPENDED + "(has(self.roles) ? self.roles : []) == (has(oldSelf.roles) ? oldSelf.roles : [])",

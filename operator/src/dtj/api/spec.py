@@ -73,6 +73,13 @@ class ConditionStatus(StrEnum):
     UNKNOWN = "Unknown"
 
 
+class NetworkIsolation(StrEnum):
+    """Who may open connections to a job's pods."""
+
+    NONE = "None"
+    JOB = "Job"
+
+
 class AgentMode(StrEnum):
     """Whether the trainer command is started through the agent."""
 
@@ -286,7 +293,8 @@ class JobSpec(Value):
         default=False,
         description=(
             "true: the job has no pods until it is set to false again; resuming starts a new attempt. "
-            "While suspended, template, roles, replicas and processesPerReplica may be changed."
+            "While suspended, template, roles, replicas, processesPerReplica, agent.mode and networkIsolation may be "
+            "changed."
         ),
     )
     managed_by: str = Field(
@@ -348,4 +356,13 @@ class JobSpec(Value):
     )
     agent: Agent = Field(
         default=Agent(), description="The small program that starts the training inside the trainer container."
+    )
+    network_isolation: NetworkIsolation = Field(
+        default=NetworkIsolation.NONE,
+        description=(
+            "Who may open connections to the job's pods. Job: the job's own pods, and the operator to ask the agent, "
+            "by a NetworkPolicy that is made before the pods; what the pods connect to is not limited. The cluster's "
+            "network must enforce NetworkPolicies. None: no policy is made, and one that was made before stays until "
+            "somebody deletes it. Can change only while the job is suspended. Default None."
+        ),
     )

@@ -9,6 +9,8 @@ from pydantic import ValidationError
 
 from dtj.api import names
 from dtj.api.job import DistributedTrainingJob
+from dtj.api.spec import NetworkIsolation
+from dtj.plan.network_policy import network_policy
 from dtj.plan.pods import pod_builder
 from dtj.plan.services import headless_service
 from dtj.plan.topology import topology_of
@@ -23,8 +25,14 @@ RENDERED_UID = "00000000-0000-0000-0000-000000000000"
     "-f", "--filename", type=click.File("rb"), default="-", help="A job's manifest; standard input by default."
 )
 @click.option("-n", "--namespace", default="default", show_default=True, help="Where the manifest names none.")
-def render(filename: Any, namespace: str) -> None:  # noqa: ANN401 - click's file type
-    """Print the Service and the pods that the operator would create for a job.
+@click.option(
+    "--operator-namespace",
+    default="dtj-system",
+    show_default=True,
+    help="Where the operator runs; a job with networkIsolation lets it in.",
+)
+def render(filename: Any, namespace: str, operator_namespace: str) -> None:  # noqa: ANN401 - click's file type
+    """Print the Service and the pods that the operator would create for a job, and the NetworkPolicy it asks for.
 
     The ConfigMap with the agent, the same for all jobs, is left out. Nothing is sent anywhere. All of a manifest is
     checked only by the API server: kubectl apply --dry-run=server.
@@ -32,7 +40,9 @@ def render(filename: Any, namespace: str) -> None:  # noqa: ANN401 - click's fil
     job = _read_job(filename.read(), namespace)
     topology = topology_of(job.spec)
     build = pod_builder(job, topology, job.status.attempt)
-    manifests = [headless_service(job), *(build(slot) for slot in topology.slots)]
+    isolated = job.spec.network_isolation is NetworkIsolation.JOB
+    policies = [network_policy(job, operator_namespace)] if isolated else []
+    manifests = [headless_service(job), *policies, *(build(slot) for slot in topology.slots)]
     yaml.safe_dump_all(manifests, sys.stdout, sort_keys=False)
 
 

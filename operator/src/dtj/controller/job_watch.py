@@ -11,7 +11,7 @@ import contextlib
 import functools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import aiohttp
@@ -32,6 +32,7 @@ OnJob = Callable[[str | None, Mapping[str, Any]], None]
 IDENTITY: Final = Identity("dtj-operator")
 RELOGIN_DELAY: Final = 1.0
 STOP_TIMEOUT: Final = 8.0
+BEAT_INTERVAL: Final = 5.0
 _BACKOFFS: Final = (0.5, 1, 2, 4, 8, 15)
 
 
@@ -44,13 +45,33 @@ class Backoffs:
             yield _BACKOFFS[-1]
 
 
-class JobWatch:
-    """Tells ``on_job`` every event, in the event loop that created this object. ``on_restart``: some may be missing."""
+class _NothingCompared(kopf.MultiDiffBaseStorage):
+    """Only ``on.event`` is used, which compares nothing: a copy of each job to compare with would be for nobody."""
 
-    def __init__(self, connection: Connection, on_job: OnJob, on_restart: Callable[[], None]) -> None:
+    def build(self, *, body: kopf.Body, extra_fields: Iterable[kopf.FieldSpec] | None = None) -> kopf.BodyEssence:
+        del body, extra_fields
+        return kopf.BodyEssence()
+
+
+class JobWatch:
+    """Tells ``on_job`` every event, in the event loop that created this object. ``on_restart``: some may be missing.
+
+    ``on_beat``: every few seconds while the thread does its work. ``namespaces`` empty: all.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        on_job: OnJob,
+        on_restart: Callable[[], None],
+        on_beat: Callable[[], None],
+        namespaces: Sequence[str] = (),
+    ) -> None:
         self._connection = connection
         self._on_job = on_job
         self._on_restart = on_restart
+        self._on_beat = on_beat
+        self._namespaces = namespaces
         self._loop = asyncio.get_running_loop()
         self._stopping = threading.Event()
         self._end_kopf: Callable[[], object] = lambda: None
@@ -83,15 +104,25 @@ class JobWatch:
         self._end_kopf = functools.partial(asyncio.get_running_loop().call_soon_threadsafe, stop.set)
         if self._stopping.is_set():
             return
-        await kopf.operator(
-            registry=self._registry(),
-            settings=_settings(),
-            clusterwide=True,
-            standalone=True,
-            # Without one Kopf asks for the name of the user, and an image may well know none for its number.
-            identity=IDENTITY,
-            stop_flag=stop,
-        )
+        beating = asyncio.create_task(self._beat_for_ever(), name="heartbeat of the job watch")
+        try:
+            await kopf.operator(
+                registry=self._registry(),
+                settings=_settings(),
+                clusterwide=not self._namespaces,
+                namespaces=self._namespaces,
+                standalone=True,
+                # Without one Kopf asks for the name of the user, and an image may well know none for its number.
+                identity=IDENTITY,
+                stop_flag=stop,
+            )
+        finally:
+            beating.cancel()
+
+    async def _beat_for_ever(self) -> None:
+        while True:
+            self._loop.call_soon_threadsafe(self._on_beat)
+            await asyncio.sleep(BEAT_INTERVAL)
 
     def _registry(self) -> kopf.OperatorRegistry:
         registry = kopf.OperatorRegistry()
@@ -128,7 +159,7 @@ def _settings() -> kopf.OperatorSettings:
     settings.peering.standalone = True
     settings.scanning.disabled = True
     settings.persistence.progress_storage = kopf.MultiProgressStorage([])
-    settings.persistence.diffbase_storage = kopf.MultiDiffBaseStorage([])
+    settings.persistence.diffbase_storage = _NothingCompared([])
     settings.networking.error_backoffs = Backoffs()
     settings.networking.connect_timeout = CONNECT_TIMEOUT
     settings.networking.request_timeout = REQUEST_TIMEOUT

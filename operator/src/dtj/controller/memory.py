@@ -55,7 +55,11 @@ class Memory:
         return self._obstacle if at - self._obstacle_met_at < OBSTACLE_LIFETIME else None
 
     def remember(self, pod: Pod, now: datetime) -> None:
-        """Take in that a pod is gone. One whose training had not begun leaves no gap: it is simply made again."""
+        """Take in that a pod is gone. One whose training had not begun leaves no gap: it is simply made again.
+
+        Those of earlier attempts are of no use any more.
+        """
+        self._removed = {name: known for name, known in self._removed.items() if known.attempt >= pod.attempt}
         if has_ended(pod) or (has_started(pod) and pod.terminating):
             self._removed[pod.name] = pod
         elif has_started(pod):

@@ -1,4 +1,4 @@
-"""What the jobs and this process look like to Prometheus. ``docs/metrics.md`` lists all of it.
+"""What the jobs look like to Prometheus. ``docs/metrics.md`` lists all of it.
 
 Jobs are told as the API server has them: a status that another version wrote may have what this one does not expect,
 and what is no number is left out. Finished jobs are only counted, so that what is told does not grow with the history.
@@ -18,7 +18,6 @@ from dtj.api import names
 from dtj.api.conditions import FINAL
 from dtj.api.status import MAX_METRICS, Phase
 from dtj.controller.jobs import RawJob
-from dtj.controller.tally import Tally
 
 MAX_JOBS: Final = 5_000
 """Unfinished jobs that are told one by one; of the rest only the number is."""
@@ -96,10 +95,8 @@ OF_A_JOB: Final = (
 )
 JOBS = Told("dtj_jobs", "All jobs, finished ones included.")
 LEFT_OUT = Told("dtj_jobs_left_out", f"Unfinished jobs beyond {MAX_JOBS}: they are in dtj_jobs and nowhere else.")
-FAILURES = Told("dtj_attempts_ended_total", "Attempts that a failure ended, as far as this process saw.")
-FINISHED = Told("dtj_jobs_finished_total", "Jobs that ended, as far as this process saw.")
 BUILD = Told("dtj_build_info", "1; the operator's version.")
-ALL: Final = (*OF_A_JOB, JOBS, LEFT_OUT, FAILURES, FINISHED, BUILD)
+ALL: Final = (*OF_A_JOB, JOBS, LEFT_OUT, BUILD)
 
 
 class Page:
@@ -142,13 +139,9 @@ def job_metrics(jobs: Iterable[RawJob], now: datetime) -> str:
     return page.text
 
 
-def process_metrics(tally: Tally) -> str:
-    """What this process counted."""
-    page = Page((FAILURES, FINISHED, BUILD))
-    for (kind, reason), count in tally.failures.items():
-        page.add(FAILURES, f"{_label('class', kind)},{_label('reason', reason)}", count)
-    for result, count in tally.finished.items():
-        page.add(FINISHED, _label("result", result), count)
+def build_metrics() -> str:
+    """Which version this is."""
+    page = Page((BUILD,))
     page.add(BUILD, _label("version", __version__), 1)
     return page.text
 

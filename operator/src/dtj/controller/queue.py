@@ -22,9 +22,38 @@ class Key(NamedTuple):
     uid: str
 
 
+class Meter:
+    """Is told what happens in a queue; this one keeps none of it. Seconds are those of the queue's clock."""
+
+    def added(self) -> None:
+        """A key waits that did not wait before."""
+
+    def retried(self) -> None:
+        """A key was put back for later."""
+
+    def waited(self, seconds: float) -> None:
+        """A key comes into work."""
+
+    def worked(self, seconds: float) -> None:
+        """A key was released."""
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a key stands.
+
+    ``failures``: looks in a row that failed; ``due_in``: seconds until a look that needs no event, None for never.
+    """
+
+    waiting: bool = False
+    in_work: bool = False
+    failures: int = 0
+    due_in: float | None = None
+
+
 @dataclass
 class _Entry:
-    """State of a key that waits, is in work, or is backed off."""
+    """State of a key that waits, is in work, or is backed off. ``since``: when it began to wait, or came into work."""
 
     waiting: bool = False
     in_work: bool = False
@@ -33,7 +62,9 @@ class _Entry:
     urgent: bool = False
     failures: int = 0
     timer: asyncio.TimerHandle | None = None
+    timer_despite_backoff: bool = False
     due: float = float("inf")
+    since: float = 0.0
 
 
 class _Line:
@@ -62,16 +93,20 @@ class _Line:
     def __bool__(self) -> bool:
         return bool(self._by_namespace)
 
+    def __len__(self) -> int:
+        return sum(len(keys) for keys in self._by_namespace.values())
+
 
 class WorkQueue:
     """Used by one event loop. ``get`` gives a key, which must be followed by ``done`` or ``failed``."""
 
-    def __init__(self, clock: Callable[[], float] | None = None) -> None:
+    def __init__(self, clock: Callable[[], float] | None = None, meter: Meter | None = None) -> None:
         self._entries: dict[Key, _Entry] = {}
         self._urgent = _Line()
         self._normal = _Line()
         self._available = asyncio.Semaphore(0)
         self._clock = clock or asyncio.get_running_loop().time
+        self._meter = meter or Meter()
 
     def add(self, key: Key, *, urgent: bool = False, despite_backoff: bool = False) -> None:
         """Something changed: look at the job as soon as possible.
@@ -97,15 +132,19 @@ class WorkQueue:
             return
         self._enqueue(key, entry, urgent=urgent)
 
+    def add_soon(self, key: Key, seconds: float, *, despite_backoff: bool = False) -> None:
+        """Something changed that may wait a little, so that one look sees what else changes in this time.
+
+        A key that is backed off waits on, unless ``despite_backoff``.
+        """
+        entry = self._entries.setdefault(key, _Entry())
+        if not entry.waiting and (entry.in_work or not entry.failures or despite_backoff):
+            self._set_timer(key, entry, seconds, despite_backoff=despite_backoff)
+
     def add_after(self, key: Key, seconds: float) -> None:
         """Look at the job later; the earliest of several times counts."""
-        entry = self._entries.setdefault(key, _Entry())
-        due = self._clock() + seconds
-        if due >= entry.due:
-            return
-        self._cancel(entry)
-        entry.due = due
-        entry.timer = asyncio.get_running_loop().call_later(seconds, self._on_timer, key)
+        if self._set_timer(key, self._entries.setdefault(key, _Entry()), seconds, despite_backoff=True):
+            self._meter.retried()
 
     async def get(self) -> Key:
         await self._available.acquire()
@@ -113,6 +152,9 @@ class WorkQueue:
         entry = self._entries[key]
         entry.waiting, entry.in_work, entry.urgent, entry.despite_backoff = False, True, False, False
         self._cancel(entry)
+        now = self._clock()
+        self._meter.waited(now - entry.since)
+        entry.since = now
         return key
 
     def done(self, key: Key) -> None:
@@ -128,30 +170,66 @@ class WorkQueue:
         entry.again = entry.despite_backoff
         self._release(key, keep=True)
         if not entry.waiting:
+            if not entry.timer_despite_backoff:
+                self._cancel(entry)  # what was due earlier waits with it
             self.add_after(key, backoff)
         return backoff
 
+    @property
+    def depths(self) -> tuple[int, int]:
+        """How many keys wait: the urgent ones, and the others."""
+        return len(self._urgent), len(self._normal)
+
+    @property
+    def ages(self) -> tuple[float, ...]:
+        """For how many seconds each of the keys in work has been there."""
+        now = self._clock()
+        return tuple(now - entry.since for entry in self._entries.values() if entry.in_work)
+
+    def standing(self, key: Key) -> Standing:
+        """Where a key stands; also one of which the queue knows nothing."""
+        entry = self._entries.get(key)
+        if entry is None:
+            return Standing()
+        due_in = max(0.0, entry.due - self._clock()) if entry.timer is not None else None
+        return Standing(entry.waiting, entry.in_work, entry.failures, due_in)
+
     def _enqueue(self, key: Key, entry: _Entry, *, urgent: bool) -> None:
-        entry.waiting, entry.urgent = True, urgent
+        entry.waiting, entry.urgent, entry.since = True, urgent, self._clock()
+        self._meter.added()
         (self._urgent if urgent else self._normal).push(key)
         self._available.release()
 
     def _release(self, key: Key, *, keep: bool = False) -> None:
         entry = self._entries[key]
         entry.in_work = False
+        self._meter.worked(self._clock() - entry.since)
         if entry.again:
             entry.again = False
             self._enqueue(key, entry, urgent=entry.urgent)
         elif entry.timer is None and not keep and not entry.failures:
             del self._entries[key]
 
+    def _set_timer(self, key: Key, entry: _Entry, seconds: float, *, despite_backoff: bool) -> bool:
+        """Return whether none was due earlier. What one must do that is replaced, the new one does."""
+        due = self._clock() + seconds
+        entry.timer_despite_backoff |= despite_backoff
+        if due >= entry.due:
+            return False
+        if entry.timer is not None:
+            entry.timer.cancel()
+        entry.due = due
+        entry.timer = asyncio.get_running_loop().call_later(seconds, self._on_timer, key)
+        return True
+
     def _on_timer(self, key: Key) -> None:
         entry = self._entries[key]
-        entry.timer, entry.due = None, float("inf")
-        self.add(key, despite_backoff=True)
+        despite_backoff = entry.timer_despite_backoff
+        self._cancel(entry)
+        self.add(key, despite_backoff=despite_backoff)
 
     @staticmethod
     def _cancel(entry: _Entry) -> None:
         if entry.timer is not None:
             entry.timer.cancel()
-        entry.timer, entry.due = None, float("inf")
+        entry.timer, entry.due, entry.timer_despite_backoff = None, float("inf"), False

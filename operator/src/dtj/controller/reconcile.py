@@ -1,6 +1,7 @@
 """One look at one job: read, observe, decide, write status, apply, tell."""
 
 import asyncio
+import copy
 import logging
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -12,7 +13,9 @@ from dtj.api import names
 from dtj.api.job import DistributedTrainingJob
 from dtj.api.reasons import Reason
 from dtj.api.status import JobStatus, Phase
+from dtj.controller.event_teller import EventTeller
 from dtj.controller.jobs import JobStore
+from dtj.controller.logs import note_attempt
 from dtj.controller.memory import Memory
 from dtj.controller.queue import Key
 from dtj.controller.tally import Tally
@@ -43,6 +46,17 @@ class Outcome:
     error: KubeError | None = None
 
 
+@dataclass(frozen=True)
+class Preview:
+    """What a look at a job would see and decide now. ``at``: the event loop's time, to compare with the memory's."""
+
+    job: DistributedTrainingJob
+    observed: Observed
+    memory: Memory
+    decision: Decision
+    at: float
+
+
 class Confirmation(Enum):
     """What may have to be read live before a decision is carried out."""
 
@@ -54,13 +68,22 @@ class Reconciler:
     """Carries out decisions, after a second look where a cache that is behind could mislead them."""
 
     def __init__(
-        self, client: Client, store: JobStore, children: Children, nodes: Nodes, trainings: TrainingWatch
+        self,
+        client: Client,
+        store: JobStore,
+        children: Children,
+        nodes: Nodes,
+        trainings: TrainingWatch,
+        events: EventTeller,
+        operator_namespace: str | None = None,
     ) -> None:
         self._client = client
         self._store = store
         self._children = children
         self._nodes = nodes
         self._trainings = trainings
+        self._events = events
+        self._operator_namespace = operator_namespace
         self._memories: dict[str, Memory] = {}
         self.tally = Tally()
 
@@ -70,12 +93,13 @@ class Reconciler:
         while True:
             raw = self._store.get(key.uid)
             if raw is None:
-                self._forget(key)
+                self.forget(key)
                 return Outcome()
             try:
                 job = DistributedTrainingJob.model_validate(raw)
             except ValidationError as error:
                 return await self._refuse(key, error, now)
+            note_attempt(job.status.attempt)
             observed = self._observe(key, job)
             decision = decide(job, observed, now)
             needed = self._needed_confirmations(key, job, observed, decision) - confirmed
@@ -85,7 +109,7 @@ class Reconciler:
             try:
                 await self._confirm(key, needed)
             except KubeError as error:
-                log.warning("job %s/%s: not looked at: %s", key.namespace, key.name, error)
+                log.warning("not looked at: %s", error)
                 return Outcome(error=error)
             confirmed |= needed
 
@@ -133,10 +157,10 @@ class Reconciler:
             self._memory(key.uid).distrusted = False
 
     def remember(self, pod: Pod) -> None:
-        """Take in that a pod is gone."""
-        job_uid = pod.metadata.controller_uid or ""
-        if self._store.get(job_uid) is not None:
-            self._memory(job_uid).remember(pod, datetime.now(UTC))
+        """Take in that a pod is gone. For a job that is finished, or that is not here, it does not matter."""
+        raw = self._store.get(pod.metadata.controller_uid or "")
+        if raw is not None and "completionTime" not in (raw.get("status") or {}):
+            self._memory(raw["metadata"]["uid"]).remember(pod, datetime.now(UTC))
 
     def is_echo(self, uid: str, resource_version: str) -> bool:
         """Whether a job is as this process has just written it, with numbers of progress, say: there is nothing to do.
@@ -154,7 +178,7 @@ class Reconciler:
         return self._memories.setdefault(uid, Memory())
 
     async def _carry_out(self, key: Key, job: DistributedTrainingJob, decision: Decision, now: datetime) -> Outcome:
-        log.debug("job %s/%s: %s", key.namespace, key.name, render(decision))
+        log.debug("%s", render(decision).replace("\n", "; "))
         wait = self._too_early(key, job.status, decision)
         if not wait:
             try:
@@ -163,12 +187,12 @@ class Reconciler:
                 return self._status_not_written(key, error)
         refusal = await self._apply(key, decision)
         if not wait:
-            await self._tell(job, decision, now)
+            self._tell(job, decision, now)
         if refusal is None:
             times = [time for time in (wait, decision.requeue_after) if time is not None]
             return Outcome(again_after=min(times, default=None))
         if not is_conflict(refusal):
-            log.warning("job %s/%s: %s", key.namespace, key.name, refusal)
+            log.warning("%s", refusal)
             await self._remember(key, obstacle_of(refusal, job.metadata.generation), now)
         return Outcome(error=refusal)
 
@@ -187,12 +211,12 @@ class Reconciler:
     def _status_not_written(self, key: Key, error: KubeError) -> Outcome:
         if isinstance(error, ApiError) and error.code == 404:
             self._store.drop(key.uid)
-            self._forget(key)
+            self.forget(key)
             return Outcome()
         if is_conflict(error):  # the job changed under our eyes; the new one is on its way, unless that was lost
             self.distrust(key)
         else:
-            log.warning("job %s/%s: status not written: %s", key.namespace, key.name, error)
+            log.warning("status not written: %s", error)
         return Outcome(error=error)
 
     async def _remember(self, key: Key, obstacle: Obstacle, now: datetime) -> None:
@@ -212,15 +236,26 @@ class Reconciler:
         deletions = tuple(write for write in decision.writes if isinstance(write, DeletePod) and ends_attempt)
         await self._carry_out(key, job, replace(decision, writes=deletions), now)
 
-    def _observe(self, key: Key, job: DistributedTrainingJob) -> Observed:
-        memory = self._memory(key.uid)
-        service = next(iter(self._children.services.group(key.uid)), None)
-        pods = {pod.name: pod for pod in self._children.pods.group(key.uid)}
+    def preview(self, key: Key, now: datetime) -> Preview | str:
+        """What a look would see and decide; nothing is changed by asking. A sentence where the job can't be read."""
+        try:
+            job = DistributedTrainingJob.model_validate(self._store.get(key.uid))
+        except ValidationError as error:
+            return f"it can't be read: {_in_words(error)}"
+        memory = copy.copy(self._memories.get(key.uid, Memory()))
+        observed = self._observe(key, job, memory)
+        return Preview(job, observed, memory, decide(job, observed, now), _time())
+
+    def _observe(self, key: Key, job: DistributedTrainingJob, memory: Memory | None = None) -> Observed:
+        memory = memory or self._memory(key.uid)
+        service = next(iter(self._children.services_of(key.namespace, key.uid)), None)
+        pods = {pod.name: pod for pod in self._children.pods_of(key.namespace, key.uid)}
         pods = memory.removed_pods(job.status) | pods
         observed = observe(
             job, pods.values(), service, memory.obstacle(_time()), self._nodes.lost(), self._trainings.heard(key.uid)
         )
-        return replace(observed, training_trouble=self._trainings.trouble(key.uid))
+        trouble = self._trainings.trouble(key.uid)
+        return replace(observed, training_trouble=trouble, operator_namespace=self._operator_namespace)
 
     async def _refuse(self, key: Key, error: ValidationError, now: datetime) -> Outcome:
         """A spec that these models cannot read: written under another version's CRD. What runs is left alone."""
@@ -229,13 +264,11 @@ class Reconciler:
         others = raw["spec"].get("managedBy", names.MANAGER) != names.MANAGER
         if others or "deletionTimestamp" in raw["metadata"]:
             return Outcome()
-        problems = "; ".join(
-            f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in error.errors(include_url=False)
-        )
+        problems = _in_words(error)
         if "startTime" in (raw.get("status") or {}):
             memory = self._memory(key.uid)
             if problems != memory.complaint:
-                log.warning("job %s/%s can't be read: %s", key.namespace, key.name, problems)
+                log.warning("it can't be read: %s", problems)
             memory.complaint = problems
             return Outcome()
         skeleton = {"framework": "Custom", "template": {"spec": {"containers": [{"name": "unread"}]}}}
@@ -256,7 +289,8 @@ class Reconciler:
         if new is None:
             return
         written = await jobs.write_status(self._client, job, new)
-        self.tally.status_written(job.status, new)
+        self.tally.status_written(job, new)
+        note_attempt(new.attempt)
         if self._store.get(key.uid) is not None:  # else it was deleted meanwhile
             self._store.put(written)
         memory = self._memory(key.uid)
@@ -264,24 +298,27 @@ class Reconciler:
         memory.cosmetic_version = (
             "" if status_of.is_transition(job.status, new) else written["metadata"]["resourceVersion"]
         )
-        if new.attempt_time != job.status.attempt_time:
+        if (new.attempt, new.attempt_time) != (job.status.attempt, job.status.attempt_time):
             memory.committed = new.attempt
         if (job.status.phase, job.status.reason) != (new.phase, new.reason):
-            log.info("job %s/%s: %s (%s)", key.namespace, key.name, new.phase, new.reason)
+            log.info("%s (%s)", new.phase, new.reason)
 
-    async def _tell(self, job: DistributedTrainingJob, decision: Decision, now: datetime) -> None:
-        """Events are for people and may be lost; the status has said it already."""
+    def _tell(self, job: DistributedTrainingJob, decision: Decision, now: datetime) -> None:
         for event in decision.events:
             attempt = job.status.attempt
             count = self._memory(job.metadata.uid).tell(attempt, event.reason)
-            try:
-                await jobs.write_event(self._client, job, event, attempt, now.strftime("%Y-%m-%dT%H:%M:%SZ"), count)
-            except KubeError as error:
-                log.warning("event %s of job %s/%s: %s", event.reason, job.metadata.namespace, job.metadata.name, error)
+            self._events.tell(job.metadata, event, attempt, now, count)
 
-    def _forget(self, key: Key) -> None:
+    def forget(self, key: Key) -> None:
+        """Drop all that is known of a job which is gone."""
         self._trainings.forget(key.uid)
         self._memories.pop(key.uid, None)
+
+
+def _in_words(error: ValidationError) -> str:
+    """Where what is wrong. The values are left out: one of them may be a secret."""
+    found = error.errors(include_url=False, include_input=False)
+    return "; ".join(f"{'.'.join(str(part) for part in each['loc'])}: {each['msg']}" for each in found)
 
 
 def _time() -> float:

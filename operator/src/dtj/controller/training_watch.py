@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
+from dtj.controller.logs import about
 from dtj.controller.queue import Key
 from dtj.kube.agents import AgentError, Agents
 from dtj.lifecycle.agent_report import Sighting
@@ -15,8 +16,9 @@ from dtj.lifecycle.agent_report import Sighting
 log = logging.getLogger(__name__)
 
 FIRST_LOOK: Final = 2.0
-"""Seconds between two questions to a training that has just started, until it tells something: people watch it then."""
-FIRST_LOOKS: Final = 30
+"""Seconds until the first question to a training that has just started: people watch it then."""
+SLOWER: Final = 1.5
+"""How much longer the time until the next question gets as long as it tells nothing."""
 JITTER: Final = 0.1
 FAILURES_THAT_ARE_TOLD: Final = 5
 """In a row: an agent that is busy or starts late is no news."""
@@ -96,13 +98,15 @@ class TrainingWatch:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _ask_for_ever(self, target: Target) -> None:
-        asked = 0
-        while True:
-            soon = asked < FIRST_LOOKS and not self._tells_progress(target.key.uid)
-            spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - spreads load, guards nothing
-            await asyncio.sleep((min(FIRST_LOOK, target.interval) if soon else target.interval) * spread)
-            await self._ask(target)
-            asked += 1
+        with about(target.key, target.attempt):
+            while_silent = min(FIRST_LOOK, target.interval)
+            while True:
+                spread = random.uniform(1 - JITTER, 1 + JITTER)  # noqa: S311 - spreads load, guards nothing
+                await asyncio.sleep(
+                    (target.interval if self._tells_progress(target.key.uid) else while_silent) * spread
+                )
+                await self._ask(target)
+                while_silent = min(while_silent * SLOWER, target.interval)
 
     def _tells_progress(self, uid: str) -> bool:
         sighting = self.heard(uid)
@@ -110,12 +114,13 @@ class TrainingWatch:
 
     async def _ask(self, target: Target) -> None:
         followed = self._followed[target.key.uid]
+        before = followed.sighting, followed.trouble
         try:
             report = await self._agents.ask(target.address, target.token)
         except AgentError as error:
             self._note_failure(followed, str(error))
         except Exception:
-            log.exception("job %s/%s: reading its progress failed", target.key.namespace, target.key.name)
+            log.exception("reading its progress failed")
             self._note_failure(followed, "reading it failed; the operator's log says how")
         else:
             if (report.job_uid, report.attempt) == (target.key.uid, target.attempt):
@@ -123,14 +128,15 @@ class TrainingWatch:
                 followed.sighting = Sighting(report, datetime.now(UTC))
             else:
                 self._note_failure(followed, f"{target.address} answers for another job")
-        self._news[target.key] = None
-        self._has_news.set()
+        # What was heard grows old: that nothing new comes is news as well.
+        if followed.sighting is not None or (followed.sighting, followed.trouble) != before:
+            self._news[target.key] = None
+            self._has_news.set()
 
     def _note_failure(self, followed: _Followed, trouble: str) -> None:
         followed.failures += 1
         if followed.failures < FAILURES_THAT_ARE_TOLD:
             return
         if not followed.trouble:
-            key = followed.target.key
-            log.info("job %s/%s: the progress cannot be read: %s", key.namespace, key.name, trouble)
+            log.info("the progress cannot be read: %s", trouble)
         followed.trouble = trouble

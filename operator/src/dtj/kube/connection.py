@@ -21,11 +21,12 @@ Authorization = Callable[[], Awaitable[str | None]]
 
 @dataclass(frozen=True)
 class Connection:
-    """An API server and the credentials for it."""
+    """An API server and the credentials for it. ``namespace``: that of the pod this process runs in, if it does."""
 
     server: str
     tls: ssl.SSLContext | None
     authorization: Authorization
+    namespace: str | None = None
 
 
 def connect(kubeconfig: Path | None = None) -> Connection:
@@ -43,7 +44,8 @@ def _from_service_account() -> Connection:
     host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     address = f"[{host}]" if ":" in host else host
     tls = ssl.create_default_context(cafile=str(_SERVICE_ACCOUNT / "ca.crt"))
-    return Connection(f"https://{address}:{port}", tls, _TokenFile(_SERVICE_ACCOUNT / "token").header)
+    namespace = (_SERVICE_ACCOUNT / "namespace").read_text(encoding="utf-8").strip()
+    return Connection(f"https://{address}:{port}", tls, _TokenFile(_SERVICE_ACCOUNT / "token").header, namespace)
 
 
 class _TokenFile:
@@ -79,8 +81,16 @@ def _from_kubeconfig(path: Path | None) -> Connection:
         # The official client takes the file's shape on trust.
         raise ConfigurationError(f"no way to a Kubernetes API server: {error}") from error
 
+    changes = configuration.refresh_api_key_hook is not None
+
     async def authorization() -> str | None:
-        header = await asyncio.to_thread(configuration.get_api_key_with_prefix, "BearerToken", "authorization")
+        name = ("BearerToken", "authorization")
+        # Who asks for a token may have to wait for a program; a client certificate needs none.
+        header = (
+            await asyncio.to_thread(configuration.get_api_key_with_prefix, *name)
+            if changes
+            else configuration.get_api_key_with_prefix(*name)
+        )
         return str(header) if header else None
 
     return Connection(configuration.host, tls, authorization)

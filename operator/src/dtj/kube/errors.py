@@ -32,6 +32,14 @@ class ConfigurationError(KubeError):
     """No usable way to the API server: neither a service account nor a kubeconfig."""
 
 
+class NotLeadingError(KubeError):
+    """A write that was not sent, because another process may lead by now."""
+
+
+class LeaseLostError(KubeError):
+    """This process does not lead any more."""
+
+
 class NameTakenError(KubeError):
     """An object of a name that a job needs exists and is not the job's.
 

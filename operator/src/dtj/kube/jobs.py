@@ -1,5 +1,7 @@
 """Reads and writes of the job resource itself."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
@@ -8,6 +10,7 @@ import orjson
 
 from dtj.api import names
 from dtj.api.job import DistributedTrainingJob
+from dtj.api.job import ObjectMeta as JobMeta
 from dtj.api.status import JobStatus
 from dtj.kube import paths
 from dtj.kube.client import MERGE_PATCH, Client
@@ -32,12 +35,38 @@ async def is_served(client: Client) -> bool:
     return any(resource["name"] == names.PLURAL for resource in found.get("resources", []))
 
 
-async def list_versions(client: Client) -> dict[str, str]:
-    """Resource version of each job that exists, by UID, without reading their specs."""
+@dataclass(frozen=True)
+class Versions:
+    """Resource version of each job that exists, by UID. ``forbidden``: namespaces of which nothing may be known."""
+
+    by_uid: Mapping[str, str]
+    forbidden: frozenset[str] = frozenset()
+
+
+async def list_versions(client: Client, namespaces: Sequence[str] = ()) -> Versions:
+    """Read which jobs exist in these namespaces, without their specs. No namespaces: in all.
+
+    Raises ApiError 403 where not one of them may be read.
+    """
+    versions: dict[str, str] = {}
+    forbidden: dict[str, ApiError] = {}
+    for namespace in namespaces or ("",):
+        try:
+            versions.update(await _list_versions(client, paths.jobs(namespace)))
+        except ApiError as error:
+            if error.code != 403:
+                raise
+            forbidden[namespace] = error
+    if forbidden and len(forbidden) == max(1, len(namespaces)):
+        raise next(iter(forbidden.values()))
+    return Versions(versions, frozenset(forbidden))
+
+
+async def _list_versions(client: Client, path: str) -> dict[str, str]:
     versions: dict[str, str] = {}
     query = {"limit": str(PAGE_SIZE)}
     while True:
-        answer = await client.request("GET", paths.JOBS, query=query, accept=_METADATA_ONLY)
+        answer = await client.request("GET", path, query=query, accept=_METADATA_ONLY)
         page = msgspec.json.decode(answer, type=_MetadataList)
         versions.update({item.metadata.uid: item.metadata.resource_version for item in page.items or ()})
         if not page.metadata.continue_:
@@ -86,15 +115,13 @@ async def delete_job(client: Client, namespace: str, write: DeleteJob) -> None:
             raise
 
 
-async def write_event(
-    client: Client, job: DistributedTrainingJob, event: Event, attempt: int, time: str, count: int
-) -> None:
+async def write_event(client: Client, job: JobMeta, event: Event, attempt: int, time: str, count: int) -> None:
     """One object per job, attempt and reason: its name is derived from them, and a repetition is counted in it.
 
     ``count``: how often this process has told it, this time included. ``time`` is RFC 3339.
     """
-    digest = sha256(f"{job.metadata.uid}/{attempt}/{event.reason}".encode()).hexdigest()[:16]
-    name, namespace = f"{job.metadata.name}.{digest}", job.metadata.namespace
+    digest = sha256(f"{job.uid}/{attempt}/{event.reason}".encode()).hexdigest()[:16]
+    name, namespace = f"{job.name}.{digest}", job.namespace
     latest = {"message": event.message[:1024], "lastTimestamp": time, "count": count}
     manifest = {
         "apiVersion": "v1",
@@ -103,9 +130,9 @@ async def write_event(
         "involvedObject": {
             "apiVersion": names.API_VERSION,
             "kind": names.KIND,
-            "name": job.metadata.name,
+            "name": job.name,
             "namespace": namespace,
-            "uid": job.metadata.uid,
+            "uid": job.uid,
         },
         "type": event.type,
         "reason": event.reason,

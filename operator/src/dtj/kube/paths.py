@@ -2,15 +2,13 @@
 
 from dtj.api import names
 
-PODS = "/api/v1/pods"
-SERVICES = "/api/v1/services"
 NODES = "/api/v1/nodes"
-JOBS = f"/apis/{names.API_VERSION}/{names.PLURAL}"
 RESOURCES = f"/apis/{names.API_VERSION}"
 
 
 def pods(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/pods"
+    """An empty ``namespace``: those of all."""
+    return f"/api/v1/namespaces/{namespace}/pods" if namespace else "/api/v1/pods"
 
 
 def pod(namespace: str, name: str) -> str:
@@ -18,7 +16,8 @@ def pod(namespace: str, name: str) -> str:
 
 
 def services(namespace: str) -> str:
-    return f"/api/v1/namespaces/{namespace}/services"
+    """An empty ``namespace``: those of all."""
+    return f"/api/v1/namespaces/{namespace}/services" if namespace else "/api/v1/services"
 
 
 def service(namespace: str, name: str) -> str:
@@ -29,6 +28,14 @@ def config_maps(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/configmaps"
 
 
+def network_policies(namespace: str) -> str:
+    return f"/apis/networking.k8s.io/v1/namespaces/{namespace}/networkpolicies"
+
+
+def network_policy(namespace: str, name: str) -> str:
+    return f"{network_policies(namespace)}/{name}"
+
+
 def events(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/events"
 
@@ -37,8 +44,21 @@ def event(namespace: str, name: str) -> str:
     return f"{events(namespace)}/{name}"
 
 
+def leases(namespace: str) -> str:
+    return f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases"
+
+
+def lease(namespace: str, name: str) -> str:
+    return f"{leases(namespace)}/{name}"
+
+
+def jobs(namespace: str) -> str:
+    """An empty ``namespace``: those of all."""
+    return f"{RESOURCES}/namespaces/{namespace}/{names.PLURAL}" if namespace else f"{RESOURCES}/{names.PLURAL}"
+
+
 def job(namespace: str, name: str) -> str:
-    return f"/apis/{names.API_VERSION}/namespaces/{namespace}/{names.PLURAL}/{name}"
+    return f"{jobs(namespace)}/{name}"
 
 
 def job_status(namespace: str, name: str) -> str:

@@ -68,7 +68,8 @@ class _Status(Struct):
 class Reflector(Generic[T]):
     """``path``: a collection of the API; ``selector``: by labels, None for all; ``kind``: the struct to decode into.
 
-    ``synced`` is set once the first LIST is complete. Objects are kept per ``group_of`` (such as the job's UID).
+    ``synced`` is set once the first LIST is complete, or, where that ``may_be_forbidden``, is refused. Objects are kept
+    per ``group_of`` (such as the job's UID).
     """
 
     def __init__(
@@ -79,6 +80,8 @@ class Reflector(Generic[T]):
         kind: type[T],
         group_of: Callable[[T], str],
         on_change: OnChange[T],
+        *,
+        may_be_forbidden: bool = False,
     ) -> None:
         self._client = client
         self._path = path
@@ -86,6 +89,7 @@ class Reflector(Generic[T]):
         self._decoder: msgspec.json.Decoder[T] = msgspec.json.Decoder(kind)
         self._group_of = group_of
         self._on_change = on_change
+        self._may_be_forbidden = may_be_forbidden
         self._objects: dict[str, T] = {}
         self._groups: dict[str, dict[str, T]] = {}
         self._version = ""
@@ -94,6 +98,10 @@ class Reflector(Generic[T]):
 
     def group(self, name: str) -> tuple[T, ...]:
         return tuple(self._groups.get(name, {}).values())
+
+    def size_of(self, group: str) -> int:
+        """How many objects a group has."""
+        return len(self._groups.get(group, ()))
 
     def __len__(self) -> int:
         return len(self._objects)
@@ -111,16 +119,17 @@ class Reflector(Generic[T]):
         """Take in that an object is gone."""
         self._remove(uid)
 
-    async def refresh(self, path: str, label: str, group: str) -> None:
+    async def refresh(self, path: str, label: tuple[str, str], group: str) -> None:
         """Take in how one group is now, without waiting for the watch.
 
-        ``path``: a collection that holds the whole group; ``label``: the one whose value is the group's name. Raises
-        KubeError, and MsgspecError for an answer without sense; what was read until then is taken in.
+        ``path``: a collection that holds the whole group; ``label``: the one that all of the group have, with its
+        value. Raises KubeError, and MsgspecError for an answer without sense; what was read until then is taken in.
         """
-        seen, listed_at = await self._read(path, {"labelSelector": f"{label}={group}"}, self._store_news)
+        name, value = label
+        seen, listed_at = await self._read(path, {"labelSelector": f"{name}={value}"}, self._store_news)
         held = self._groups.get(group, {}).items()
         # The list can't show an object that lost its label, though it exists.
-        self._remove_missing({uid for uid, each in held if each.metadata.labels.get(label) == group} - seen, listed_at)
+        self._remove_missing({uid for uid, each in held if each.metadata.labels.get(name) == value} - seen, listed_at)
 
     async def run(self) -> None:
         """Follow the objects for ever. Errors, also answers without sense, are logged and tried again without end."""
@@ -137,7 +146,14 @@ class Reflector(Generic[T]):
                 spoke = self.heard_at > heard_at
                 failures = 0 if spoke or (isinstance(error, ApiError) and error.code == 410) else failures + 1
                 log.warning("watch of %s: %s", self._path, error)
+                if self._may_be_forbidden and isinstance(error, ApiError) and error.code == 403:
+                    self._take_in_that_nothing_may_be_seen()
                 await asyncio.sleep(_backoff(failures))
+
+    def _take_in_that_nothing_may_be_seen(self) -> None:
+        """It is an answer as well: one namespace that shuts the operator out must not stop it for the others."""
+        self.heard_at = asyncio.get_running_loop().time()
+        self.synced.set()
 
     async def _list(self) -> None:
         seen, listed_at = await self._read(self._path, self._query, self._store)
@@ -203,6 +219,7 @@ class Reflector(Generic[T]):
             return
         if before is not None and self._group_of(before) != self._group_of(new):
             self._remove(new.metadata.uid)
+            before = None
         self._objects[new.metadata.uid] = new
         self._groups.setdefault(self._group_of(new), {})[new.metadata.uid] = new
         self._on_change(before, new)

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterator
 
-from dtj.lifecycle.decision import CreatePod, CreateService, Write
+from dtj.api.spec import NetworkIsolation
+from dtj.lifecycle.decision import CreateNetworkPolicy, CreatePod, CreateService, Write
 from dtj.lifecycle.look import Look
 from dtj.lifecycle.observe import Bucket
 from dtj.lifecycle.success import successes
+from dtj.plan.network_policy import network_policy
 from dtj.plan.pods import pod_builder
 from dtj.plan.services import headless_service
 from dtj.plan.topology import Slot
@@ -16,6 +18,8 @@ def creations(look: Look) -> Iterator[Write]:
     if look.observed.service is None:
         yield CreateService(headless_service(look.job))
     if unfilled := unfilled_slots(look):
+        if look.job.spec.network_isolation is NetworkIsolation.JOB:
+            yield CreateNetworkPolicy(network_policy(look.job, look.observed.operator_namespace))
         build = pod_builder(look.job, look.topology, look.status.attempt)
         yield from (CreatePod(build(slot)) for slot in unfilled)
 

@@ -29,6 +29,13 @@ class CreateConfigMap:
 
 
 @dataclass(frozen=True)
+class CreateNetworkPolicy:
+    """See to it that the job's NetworkPolicy is there."""
+
+    manifest: dict[str, Any]
+
+
+@dataclass(frozen=True)
 class CreatePod:
     """Create one pod of the current attempt."""
 
@@ -61,7 +68,7 @@ class DeleteJob:
     resource_version: str
 
 
-Write = CreateConfigMap | CreateService | CreatePod | DeletePod | DeleteService | DeleteJob
+Write = CreateConfigMap | CreateService | CreateNetworkPolicy | CreatePod | DeletePod | DeleteService | DeleteJob
 
 
 class EventType(StrEnum):
@@ -123,6 +130,8 @@ def _line(write: Write) -> str:
             return f"create config map {manifest['metadata']['name']}"
         case CreateService(manifest):
             return f"create service {manifest['metadata']['name']}"
+        case CreateNetworkPolicy(manifest):
+            return f"create network policy {manifest['metadata']['name']}"
         case CreatePod(manifest):
             return f"create pod {manifest['metadata']['name']}"
         case DeletePod(name, uid):

@@ -41,6 +41,7 @@ class Observed:
 
     ``training``: what the agent of rank 0 last said;
     ``training_trouble``: why it cannot be asked.
+    ``operator_namespace``: where this process itself runs; None outside of a cluster.
     """
 
     pods: dict[Bucket, tuple[Pod, ...]]
@@ -49,6 +50,7 @@ class Observed:
     lost_nodes: LostNodes = field(default_factory=dict)
     training: Sighting | None = None
     training_trouble: str = ""
+    operator_namespace: str | None = None
 
     def count(self, bucket: Bucket, role: str | None = None) -> int:
         return sum(1 for pod in self.pods[bucket] if role is None or pod.role == role)
@@ -131,7 +133,7 @@ def _bucket(pod: Pod, job: DistributedTrainingJob, lost_nodes: LostNodes, *, has
         return Bucket.SUCCEEDED
     if lost:
         return Bucket.LOST
-    return Bucket.RUNNING if _runs(pod) else Bucket.PENDING
+    return Bucket.RUNNING if runs(pod) else Bucket.PENDING
 
 
 def has_failed(pod: Pod) -> bool:
@@ -156,7 +158,8 @@ def has_started(pod: Pod) -> bool:
     return state is not None and (state.running is not None or state.terminated is not None)
 
 
-def _runs(pod: Pod) -> bool:
+def runs(pod: Pod) -> bool:
+    """Whether the trainer container runs."""
     return pod.trainer is not None and pod.trainer.state.running is not None
 
 

@@ -7,7 +7,7 @@ import orjson
 
 from dtj.api import pod_template
 from dtj.api.model import LIST_TYPE
-from dtj.api.spec import JobSpec
+from dtj.api.spec import JobSpec, NetworkIsolation
 
 FORMULA: Final = "1:"
 """Changes with what goes into the digest, so that an upgrade of the operator is no change of a job."""
@@ -17,6 +17,8 @@ def gang_hash(spec: JobSpec) -> str:
     """Equal for specs that the API server takes for equal: it compares lists of the types map and set without order."""
     roles = {role.name: [role.replicas, _normal(role.template, pod_template.cached())] for role in spec.roles or ()}
     made_from = [spec.replicas, spec.processes_per_replica, _normal(spec.template, pod_template.cached()), roles]
+    if spec.network_isolation is not NetworkIsolation.NONE:  # left out else: an older version's digest has none
+        made_from.append(spec.network_isolation)
     return FORMULA + sha256(_as_bytes(made_from)).hexdigest()[:16]
 
 
