@@ -77,6 +77,7 @@ def test_defaults_are_written_into_the_object(resource: Resource) -> None:
         "failurePolicy": {"maxRestarts": 3},
         "progress": {"intervalSeconds": 10},
         "agent": {"mode": "Auto"},
+        "networkIsolation": "None",
     }
 
 

@@ -23,6 +23,7 @@ FIXED: dict[str, tuple[dict[str, Any], str, str]] = {
     "managedBy taken away": ({"managedBy": "other.dev/x"}, "spec.managedBy", "can't be changed"),
     "replicas": ({"replicas": 3}, "spec.replicas", ONLY_SUSPENDED),
     "processesPerReplica added": ({"processesPerReplica": 2}, "spec.processesPerReplica", ONLY_SUSPENDED),
+    "networkIsolation": ({"networkIsolation": "Job"}, "spec.networkIsolation", ONLY_SUSPENDED),
     "the image": ({"template": NEW_TEMPLATE}, "spec.template", ONLY_SUSPENDED),
     "a label of the pods": ({"template": {"metadata": {"labels": {"a": "b"}}}}, "spec.template", ONLY_SUSPENDED),
 }
@@ -138,6 +139,7 @@ def test_change_that_touches_no_pod_is_accepted(resource: Resource, job: str, ch
     [
         {"replicas": 3},
         {"processesPerReplica": 4},
+        {"networkIsolation": "Job"},
         {"template": NEW_TEMPLATE},
         {"roles": [{"name": "master", "template": NEW_TEMPLATE}]},
         {"replicas": 3, "suspend": False},

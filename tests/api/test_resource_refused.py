@@ -27,6 +27,10 @@ MISTAKES: dict[str, Refused] = {
     "replicas as text": Refused({"spec.replicas": "2"}, "spec.replicas", "must be of type integer"),
     "no process": Refused({"spec.processesPerReplica": 0}, "spec.processesPerReplica", "greater than or equal to 1"),
     "unknown cleanup": Refused({"spec.cleanupPolicy": "Some"}, "spec.cleanupPolicy", 'supported values: "Running"'),
+    "unknown isolation": Refused({"spec.networkIsolation": True}, "spec.networkIsolation", "must be of type string"),
+    "misspelt isolation": Refused(
+        {"spec.networkIsolation": "Namespace"}, "spec.networkIsolation", 'supported values: "None", "Job"'
+    ),
     "managedBy is no path": Refused({"spec.managedBy": "me"}, "spec.managedBy", "should match"),
     # Its start
     "several processes of TensorFlow": Refused(

@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable
 
 from dtj.controller import scrape
+from dtj.controller.instruments import Instruments
 from dtj.controller.jobs import JobStore
 from dtj.controller.tally import Tally
 from tests.builders import a_job
@@ -36,7 +37,8 @@ def main() -> None:
 async def _measure(store: JobStore, scrapes: int) -> None:
     costs, with_scrape, without, size = [], [], [], 0
     for _ in range(scrapes):
-        page = scrape.MetricsPage(store, Tally())  # a new one: nothing is reused
+        # A new one: nothing is reused.
+        page = scrape.MetricsPage(store, Tally(), Instruments(), lambda: None, lambda: True)
         before = time.process_time()
         lag, text = await _lag_during(page.text())
         costs.append(time.process_time() - before)

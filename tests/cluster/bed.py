@@ -60,7 +60,9 @@ class Bed:
         return build.HELM.directory() / "helm"
 
 
-def up(name: str = DEFAULT_NAME, *, nodes: int = DEFAULT_NODES, gpus_per_node: int = DEFAULT_GPUS) -> Bed:
+def up(
+    name: str = DEFAULT_NAME, *, nodes: int = DEFAULT_NODES, gpus_per_node: int = DEFAULT_GPUS, for_load: bool = False
+) -> Bed:
     """Start bed `name` unless it runs already; what a crash or reboot left of it is removed first.
 
     Raises BedError when this machine cannot run it or it does not become ready; its logs stay then.
@@ -78,7 +80,7 @@ def up(name: str = DEFAULT_NAME, *, nodes: int = DEFAULT_NODES, gpus_per_node: i
         _remove(name)
         began = time.monotonic()
         try:
-            _start(_allocate(name, nodes, gpus_per_node))
+            _start(_allocate(name, nodes, gpus_per_node, for_load=for_load))
         except BaseException:
             _remove(name, keep_logs=True)
             raise
@@ -112,10 +114,12 @@ def find(name: str = DEFAULT_NAME) -> Bed:
 
 
 @contextlib.contextmanager
-def running(name: str, *, nodes: int = DEFAULT_NODES, gpus_per_node: int = DEFAULT_GPUS) -> Iterator[Bed]:
+def running(
+    name: str, *, nodes: int = DEFAULT_NODES, gpus_per_node: int = DEFAULT_GPUS, for_load: bool = False
+) -> Iterator[Bed]:
     """Give bed `name` for the block; a bed that did not run before is taken down afterwards."""
     was_running = is_running(name)
-    bed = up(name, nodes=nodes, gpus_per_node=gpus_per_node)
+    bed = up(name, nodes=nodes, gpus_per_node=gpus_per_node, for_load=for_load)
     try:
         yield bed
     finally:
@@ -194,13 +198,13 @@ def _already_running(name: str, nodes: int) -> Bed:
     return Bed(name)
 
 
-def _allocate(name: str, nodes: int, gpus_per_node: int) -> State:
+def _allocate(name: str, nodes: int, gpus_per_node: int, *, for_load: bool) -> State:
     """Choose what must not collide with another bed and record it before anyone else chooses."""
     with locking.held(paths.beds_dir() / "allocation.lock", purpose="choosing addresses", timeout=LOCK_SECONDS):
         others = state.all_states()
         ports = addresses.free_ports(control_plane.PORT_NAMES, [p for other in others for p in other.ports.values()])
         block = addresses.free_block(other.block for other in others if other.block) if nodes else ""
-        mine = State(name, nodes, gpus_per_node, state.boot_id(), block, ports)
+        mine = State(name, nodes, gpus_per_node, state.boot_id(), block, ports, for_load=for_load)
         mine.layout.logs.mkdir(parents=True)
         mine.save()
     return mine

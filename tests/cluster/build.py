@@ -81,6 +81,8 @@ PAUSE = Part("pause", ".", ("pause",))
 CONTROL_PLANE_PARTS = (ETCD, KUBE)
 PROBE = Part("probe", ".", ("probe",))
 PARTS = (ETCD, KUBE, CONTAINERD, COREDNS, HELM, PAUSE, PROBE)
+# Only the benchmark needs it: no bed has a part of it.
+KWOK = Part("kwok", "kwok", ("kwok",))
 
 
 def require(parts: Iterable[Part]) -> None:
@@ -129,7 +131,7 @@ def _compile(go: str, part: Part) -> None:
 
 def _remove_outdated() -> None:
     """Delete what was built from other inputs; only called while no bed could still need it."""
-    current = {part.directory() for part in PARTS}
+    current = {part.directory() for part in (*PARTS, KWOK)}
     for directory in paths.binaries_dir().iterdir():
         if directory not in current and directory.is_dir():
             shutil.rmtree(directory)

@@ -1,6 +1,7 @@
 """The control plane as plain processes of this machine: etcd, API server, controller manager, scheduler."""
 
 import http.client
+import json
 from pathlib import Path
 
 from tests.cluster import build, processes
@@ -14,6 +15,9 @@ READY_SECONDS = 60.0
 ADMIN_GROUP = "system:masters"
 DEFAULT_ACCOUNT = "/api/v1/namespaces/default/serviceaccounts/default"
 PORT_NAMES = ("etcd", "etcd-peer", "apiserver", "controller-manager", "scheduler", "dns", "dns-ready")
+UNTHROTTLED = ("--kube-api-qps=5000", "--kube-api-burst=10000")
+# Every controller asks for a token of its own at the start.
+SEVERAL_TOKENS_AT_ONCE = ("--kube-api-qps=200", "--kube-api-burst=400")
 
 
 def start(state: State) -> None:
@@ -31,7 +35,7 @@ def start(state: State) -> None:
         processes.wait_until(api.is_ready, what="the API server", timeout=READY_SECONDS, watched=watched)
     with step("controllers ready"):
         manager = _start(state, "kube-controller-manager", _controller_manager(state, authority))
-        if state.nodes:
+        if state.nodes or state.for_load:
             _start(state, "kube-scheduler", _scheduler(state, authority))
         processes.wait_until(
             lambda: api.get(DEFAULT_ACCOUNT) is not None,
@@ -109,10 +113,30 @@ def _apiserver(state: State, authority: Authority) -> list[str]:
         "--enable-admission-plugins=NodeRestriction",
         "--allow-privileged=true",
         "--profiling=false",
+        f"--audit-policy-file={_audit_policy(state)}",
+        f"--audit-log-path={state.layout.audit_log}",
     ]
     if not state.nodes:
         arguments.append("--endpoint-reconciler-type=none")  # a loopback address can be no Service's endpoint
     return arguments
+
+
+def _audit_policy(state: State) -> Path:
+    """What service accounts of users ask for is written down, without bodies; Kubernetes' own are left out."""
+    nobody = {"level": "None"}
+    policy = {
+        "apiVersion": "audit.k8s.io/v1",
+        "kind": "Policy",
+        "omitStages": ["RequestReceived"],
+        "rules": [
+            {**nobody, "userGroups": ["system:serviceaccounts:kube-system"]},
+            {"level": "Metadata", "userGroups": ["system:serviceaccounts"]},
+            nobody,
+        ],
+    }
+    path = state.layout.directory / "audit-policy.json"
+    path.write_text(json.dumps(policy), encoding="utf-8")
+    return path
 
 
 def _controller_manager(state: State, authority: Authority) -> list[str]:
@@ -125,8 +149,7 @@ def _controller_manager(state: State, authority: Authority) -> list[str]:
         f"--root-ca-file={authority.own.certificate}",
         f"--service-account-private-key-file={authority.service_account_key}",
         "--use-service-account-credentials=true",
-        "--kube-api-qps=200",  # every controller asks for a token of its own at the start
-        "--kube-api-burst=400",
+        *(UNTHROTTLED if state.for_load else SEVERAL_TOKENS_AT_ONCE),
         "--leader-elect=false",
         "--profiling=false",
     ]
@@ -139,6 +162,7 @@ def _scheduler(state: State, authority: Authority) -> list[str]:
         f"--kubeconfig={kubeconfig}",
         f"--bind-address={LOOPBACK}",
         f"--secure-port={state.ports['scheduler']}",
+        *(UNTHROTTLED if state.for_load else ()),
         "--leader-elect=false",
         "--profiling=false",
     ]

@@ -1,4 +1,5 @@
-"""Prometheus, which the API tier asks the dashboard's queries of: that of the PATH, else Debian's, kept in the cache.
+"""Prometheus, which the API tier asks the dashboard's queries of, and promtool, which tries the alerts: those of the
+PATH, else Debian's, kept in the cache.
 
 Of the package only the programs are taken. To install it would start a server on this machine.
 """
@@ -14,24 +15,27 @@ from tests.cluster.console import step
 from tests.cluster.errors import BedError
 
 PACKAGE = "prometheus"
+SERVER = "prometheus"
+PROMTOOL = "promtool"
 TIMEOUT = 300.0
 HINT = "put Prometheus 2.40 or newer on the PATH"
 
 
-def program() -> Path:
-    """Return the program. Raises BedError where there is none."""
-    found = shutil.which("prometheus")
+def program(name: str = SERVER) -> Path:
+    """Return a program of the package. Raises BedError where there is none."""
+    found = shutil.which(name)
     if found is not None:
         return Path(found)
-    if not _kept().exists():
-        raise BedError("there is no Prometheus yet: run `make prometheus`")
-    return _kept()
+    if not _kept(name).exists():
+        raise BedError(f"there is no {name} yet: run `make prometheus`")
+    return _kept(name)
 
 
 def fetch() -> None:
-    """See to it that there is one. Raises BedError."""
+    """See to it that there is each program. Raises BedError."""
     with locking.held(paths.cache_dir() / "prometheus.lock", purpose="fetching Prometheus", timeout=TIMEOUT):
-        if shutil.which("prometheus") is not None or _kept().exists():
+        lacking = [each for each in (SERVER, PROMTOOL) if shutil.which(each) is None and not _kept(each).exists()]
+        if not lacking:
             return
         if shutil.which("apt-get") is None:
             raise BedError(f"Prometheus is missing: {HINT}")
@@ -40,12 +44,13 @@ def fetch() -> None:
             unpacked = Path(temporary) / "unpacked"
             (package,) = Path(temporary).glob("*.deb")
             _run(Path(temporary), "dpkg-deb", "--extract", str(package), str(unpacked))
-            _kept().parent.mkdir(exist_ok=True)
-            (unpacked / "usr" / "bin" / "prometheus").rename(_kept())
+            for each in lacking:
+                _kept(each).parent.mkdir(exist_ok=True)
+                (unpacked / "usr" / "bin" / each).rename(_kept(each))
 
 
-def _kept() -> Path:
-    return paths.cache_dir() / "prometheus" / "prometheus"
+def _kept(name: str) -> Path:
+    return paths.cache_dir() / "prometheus" / name
 
 
 def _download(directory: Path) -> None:

@@ -44,6 +44,11 @@ class Layout:
         return self.directory / "logs"
 
     @property
+    def audit_log(self) -> Path:
+        """Which requests of service accounts reached the API server: one JSON object on each line."""
+        return self.logs / "audit.log"
+
+    @property
     def certificates(self) -> Path:
         return self.directory / "certificates"
 
@@ -65,7 +70,10 @@ class Layout:
 
 @dataclass
 class State:
-    """Everything about one bed; `block` is its IPv4 network, empty for a control plane alone."""
+    """Everything about one bed; `block` is its IPv4 network, empty for a control plane alone.
+
+    `for_load`: it will be measured. A scheduler runs even without nodes, and nothing throttles Kubernetes' programs.
+    """
 
     name: str
     nodes: int
@@ -76,6 +84,7 @@ class State:
     processes: list[Process] = field(default_factory=list)
     stopped_nodes: list[str] = field(default_factory=list)
     is_ready: bool = False
+    for_load: bool = False
 
     @property
     def layout(self) -> Layout:

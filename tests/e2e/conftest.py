@@ -7,10 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.cluster import bed as beds
+from tests.cluster import locking
 from tests.cluster.pytest_fixtures import OTHER_CLUSTER, temporary_bed
-from tests.e2e.operator import Installed, install
+from tests.e2e.operator import Installed, prepare_namespace
 from tests.e2e.storage import claimed
 from tests.kubectl import Kubectl
+
+SHARED_BED = "DTJ_E2E_BED"
+"""Name of a running bed on which to run the tests, for several processes at once; without it they start their own."""
+INSTALLING_SECONDS = 180.0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.get_closest_marker("conclusion") is not None)
 
 
 @pytest.fixture(scope="session")
@@ -19,12 +29,26 @@ def installed() -> Iterator[Installed]:
         kubectl, helm = shutil.which("kubectl"), shutil.which("helm")
         assert kubectl, f"{OTHER_CLUSTER} is set: kubectl must be on the PATH"
         assert helm, f"{OTHER_CLUSTER} is set: helm must be on the PATH"
-        install(Path(helm), Path(given))
-        yield Installed(Path(kubectl), Path(given), bed=None)
+        yield _installed(Path(kubectl), Path(helm), Path(given), None)
         return
-    with temporary_bed("e2e", nodes=2) as bed:
-        install(bed.helm, bed.kubeconfig)
-        yield Installed(bed.kubectl, bed.kubeconfig, bed.name)
+    if shared := os.environ.get(SHARED_BED):
+        yield _on_bed(beds.find(shared))
+        return
+    with temporary_bed("e2e", nodes=2) as own:
+        yield _on_bed(own)
+
+
+def _on_bed(bed: beds.Bed) -> Installed:
+    # Helm does one thing at a time, and workers that share a bed all come here at first.
+    with locking.held(bed.logs / "install.lock", purpose="installing the operator", timeout=INSTALLING_SECONDS):
+        return _installed(bed.kubectl, bed.helm, bed.kubeconfig, bed.name)
+
+
+def _installed(kubectl: Path, helm: Path, kubeconfig: Path, bed: str | None) -> Installed:
+    installed = Installed(kubectl, helm, kubeconfig, bed)
+    prepare_namespace(installed.own)
+    installed.install()
+    return installed
 
 
 @pytest.fixture

@@ -1,8 +1,12 @@
 """What happens to a pod from outside of Kubernetes: its processes are this machine's, so the machine can end them."""
 
+import contextlib
 import os
 import signal
+import subprocess
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from tests.kubectl import Object
@@ -13,8 +17,41 @@ def kill(pod: Object, container: str) -> float:
     processes = processes_of(pod, container)
     moment = time.time()
     for process in processes:
-        os.kill(process, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):  # the kernel ends the others with the container's first
+            os.kill(process, signal.SIGKILL)
     return moment
+
+
+@contextmanager
+def paused(pod: Object, container: str) -> Iterator[None]:
+    """Let a container do nothing for the block, and notice nothing."""
+    _signal(pod, container, signal.SIGSTOP)
+    try:
+        yield
+    finally:
+        _signal(pod, container, signal.SIGCONT)
+
+
+@contextmanager
+def cut_off(pod: Object, container: str, address: str) -> Iterator[None]:
+    """Let nothing that a pod sends to an address leave it for the block."""
+    with Path(f"/proc/{processes_of(pod, container)[0]}/ns/net").open() as held:  # the process may end meanwhile
+        enter = ["nsenter", f"--net=/proc/self/fd/{held.fileno()}", "ip", "route"]
+        _run([*enter, "add", "blackhole", address], held.fileno())
+        try:
+            yield
+        finally:
+            _run([*enter, "del", "blackhole", address], held.fileno())
+
+
+def _run(command: list[str], descriptor: int) -> None:
+    done = subprocess.run(command, text=True, capture_output=True, timeout=10, check=False, pass_fds=[descriptor])
+    assert done.returncode == 0, f"{' '.join(command)}: {done.stderr}"
+
+
+def _signal(pod: Object, container: str, number: signal.Signals) -> None:
+    for process in processes_of(pod, container):
+        os.kill(process, number)
 
 
 def processes_of(pod: Object, container: str) -> list[int]:

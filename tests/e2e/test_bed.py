@@ -20,6 +20,7 @@ from tests.kubectl import Kubectl, eventually
 pytestmark = [
     pytest.mark.e2e,
     pytest.mark.skipif(OTHER_CLUSTER in os.environ, reason="another cluster is used, so there is no bed to test"),
+    pytest.mark.xdist_group("bed"),  # one bed more is enough for all of them
 ]
 
 PROBE = "docker.io/dtj-bed/probe:1"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from tests.e2e.jobs import CHECKPOINT_DIR, condition, job, pods, status_of, status_when, training
+from tests.e2e import host
+from tests.e2e.jobs import CHECKPOINT_DIR, TRAINER, condition, job, pods, status_of, status_when, training
 from tests.kubectl import Kubectl, Object, eventually
 
 pytestmark = pytest.mark.e2e
@@ -66,6 +67,71 @@ def test_an_exception_is_the_reason_and_its_steps_are_lost(kubectl: Kubectl, cla
     assert failure["lastLines"][-1] == "ValueError: step 70 is unlucky"
     assert (progress["step"], progress["attempt"]) == (200, 1)
     assert (progress["lostSteps"], progress["bestStep"]) == (20, 70), "it went on from the checkpoint of step 50"
+
+
+HOLD = f"""
+import os, pathlib, time
+saved = pathlib.Path("{CHECKPOINT_DIR}/step")
+first = int(saved.read_text()) if saved.exists() else 0
+for step in range(first + 1, 101):
+    time.sleep(0.05)
+    print(f"step={{step}}/100", flush=True)
+    if step == 50 and os.environ["DTJ_NODE_RANK"] == "0":
+        saved.write_text("50")
+    while step == 70 and os.environ["DTJ_ATTEMPT"] == "0":
+        time.sleep(1)
+"""
+
+
+@pytest.mark.parametrize("victim", [0, 1], ids=["who tells the steps", "another"])
+def test_a_killed_worker_shows_lost_steps(kubectl: Kubectl, claim: str, victim: int) -> None:
+    """The agent is killed with the training: what the status knew before is all that is left of rank 0."""
+    manifest = training("killed", ["python", "-c", HOLD], claim)
+    manifest["spec"]["progress"] = EVERY_SECOND
+    kubectl.apply(manifest)
+    eventually(lambda: progress_of(status_of(kubectl, "killed")), lambda now: now.get("step") == 70, 40)
+
+    host.kill(kubectl.get("pod", f"killed-worker-{victim}"), TRAINER)
+
+    status = status_when(kubectl, "killed", "Succeeded", TO_THE_END)
+    failure, progress = status["lastFailure"], progress_of(status)
+    assert (failure["reason"], failure["pod"]) == ("KilledBySignal", f"killed-worker-{victim}")
+    assert (progress["step"], progress["attempt"], progress["completed"]) == (100, 1, "100%")
+    assert (progress["lostSteps"], progress["bestStep"]) == (20, 70), "it went on from the checkpoint of step 50"
+
+
+SLOW_DISK = """
+import os, time, torch, torch.distributed as dist
+import dtj_trainer
+
+class Batches:
+    def __len__(self):
+        return 1000
+
+    def __iter__(self):
+        for _ in range(len(self)):
+            time.sleep(0.2 if os.environ["RANK"] == "1" else 0.02)
+            yield torch.ones(1)
+
+dist.init_process_group("gloo")
+for batch in dtj_trainer.track(Batches()):
+    dist.all_reduce(batch)
+"""
+
+
+def test_the_rank_that_the_others_wait_for_is_named(kubectl: Kubectl) -> None:
+    manifest = training("uneven", ["python", "-c", SLOW_DISK])
+    manifest["spec"]["progress"] = EVERY_SECOND
+    kubectl.apply(manifest)
+
+    status = eventually(lambda: status_of(kubectl, "uneven"), lambda now: "slowestRank" in progress_of(now), 60)
+
+    progress, slowest = progress_of(status), progress_of(status)["slowestRank"]
+    assert (progress["source"], progress["totalSteps"]) == ("report", 1000)
+    assert progress["stepsPerSecond"] < 5, "all wait for the slowest, so the rate does not show which it is"
+    assert (slowest["rank"], slowest["behindSteps"]) == (1, 0)
+    assert slowest["localSeconds"] >= 0.2
+    assert 0.02 <= slowest["typicalLocalSeconds"] < 0.2
 
 
 def test_a_frozen_training_stalls_and_recovers(kubectl: Kubectl, claim: str) -> None:

@@ -87,6 +87,8 @@ class AuditingProxy:
         self.server = ""
         self.refusals: list[int] = []
         """Codes with which the next watches of the jobs are answered, instead of being passed on."""
+        self.cut_off = False
+        """Whether new requests are swallowed: nothing comes back, as from a network that drops packets."""
         self._barrier: Barrier | None = None
         self._connection: Connection = connect(kubeconfig)
         self._upstream: aiohttp.ClientSession | None = None
@@ -138,6 +140,8 @@ class AuditingProxy:
         if self.refusals and request.path.endswith(f"/{names.PLURAL}") and "watch" in request.query:
             code = self.refusals.pop(0)
             return web.json_response({"kind": "Status", "code": code, "message": "as the test wishes"}, status=code)
+        if self.cut_off:
+            await asyncio.Event().wait()
         named = _namespaced(request)
         if named and self._barrier is not None and self._barrier.holds(named):
             await asyncio.Event().wait()

@@ -1,6 +1,7 @@
 """The operator as users start it: a process of its own, with its log and its health port."""
 
 import http.client
+import os
 import signal
 import socket
 import subprocess
@@ -19,7 +20,8 @@ END_SECONDS = 30.0
 class Operator:
     """``dtj operator run`` with one log over all its starts."""
 
-    def __init__(self, kubeconfig: Path, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, log: Path, *options: str) -> None:
+        self._options = options
         self.kubeconfig = kubeconfig
         self.is_usual = True
         self._log = log
@@ -43,7 +45,7 @@ class Operator:
         self.is_usual = kubeconfig is None
         chosen = str(kubeconfig or self.kubeconfig)
         port = str(self.health_port)
-        command = [str(COMMAND), "operator", "run", "--kubeconfig", chosen, "--health-port", port]
+        command = [str(COMMAND), "operator", "run", "--kubeconfig", chosen, "--health-port", port, *self._options]
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
@@ -53,6 +55,18 @@ class Operator:
     def wait_until_it_answers(self) -> None:
         """Its health is told from then on; it need not be ready."""
         self._wait_until("answers", lambda code: code is not None)
+
+    def pause(self) -> None:
+        """Let it do nothing, and notice nothing, until it is resumed."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        os.kill(self.pid, signal.SIGCONT)
+
+    def wait_until_ended(self, within: float = END_SECONDS) -> int:
+        """Wait until it has ended by itself; return its exit code."""
+        assert self._process is not None
+        return self._process.wait(within)
 
     def kill(self) -> None:
         """End it without a chance to say anything."""

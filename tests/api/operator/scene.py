@@ -19,6 +19,10 @@ NO_RESTARTS: Mapping[str, Any] = {"spec.failurePolicy.maxRestarts": 0}
 """Changes to a job whose first failure shall be its end."""
 
 
+GROUPS = {names.PLURAL: f"/apis/{names.API_VERSION}", "networkpolicies": "/apis/networking.k8s.io/v1"}
+"""Where resources are that are not Kubernetes' oldest."""
+
+
 class Counters(NamedTuple):
     """What a status counts."""
 
@@ -62,7 +66,7 @@ class Scene:
     audit: Audit
 
     def path(self, resource: str, name: str = "") -> str:
-        group = f"/apis/{names.API_VERSION}" if resource == names.PLURAL else "/api/v1"
+        group = GROUPS.get(resource, "/api/v1")
         return f"{group}/namespaces/{self.namespace}/{resource}" + (f"/{name}" if name else "")
 
     def create(self, resource: str, manifest: Object) -> Object:

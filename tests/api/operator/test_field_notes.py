@@ -84,7 +84,7 @@ ROWS: dict[str, Row] = {
     ),
     "a watch of all Secrets and ConfigMaps of the cluster took the memory": Row(
         "kubeflow/trainer #3374",
-        (f"{API}/chart/test_chart.py::test_its_rights_are_these_and_no_others",),
+        (f"{API}/chart/test_rights.py::test_in_all_namespaces",),
     ),
     "finished jobs kept the operator busy at its start": Row(
         "kubeflow/trainer #965, mpi-operator #49",
@@ -92,7 +92,7 @@ ROWS: dict[str, Row] = {
     ),
     "a webhook that was not there yet refused other objects": Row(
         "kubeflow/trainer #3650 #3655 #2717, jobset #361, Volcano's tuning guide",
-        (f"{API}/chart/test_chart.py::test_the_api_server_takes_every_object",),
+        (f"{API}/chart/test_server.py::test_it_takes_every_object",),
     ),
     "the names of pods that were not ready did not resolve": Row(
         "kubeflow/pytorch-operator #125 #333 #348 #352, trainer #2034 #1482",

@@ -10,17 +10,20 @@ import urllib.parse
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 import yaml
 
 from dtj.api import crd, names
 from tests.api.fake_agent import FakeAgent, fake_agent
+from tests.api.operator.auditing_proxy import AuditingProxy
 from tests.api.operator.polling import eventually
 from tests.api.operator.process import Operator
 from tests.api.operator.scene import Scene, worker, workers
-from tests.api.resource import REPOSITORY
+from tests.api.resource import REPOSITORY, Resource
 from tests.cluster import prometheus
 
 pytestmark = pytest.mark.api
@@ -183,6 +186,65 @@ def test_every_query_of_the_dashboard_has_an_answer(scene: Scene, scraper: Prome
     assert (info["metric"]["framework"], info["metric"]["namespace"]) == ("PyTorch", "dtj-system")
     assert not scraper.query('{__name__=~".+",exported_job=~".+"}')
     assert not scraper.query('{__name__=~".+",exported_namespace=~".+"}')
+
+
+def test_what_a_restart_counts(scene: Scene, scraper: Prometheus, agent: FakeAgent) -> None:
+    counted = (
+        'dtj_attempts_started_total{cause="first"}',
+        'dtj_attempts_started_total{cause="failure"}',
+        'dtj_recovery_seconds_count{class="Application"}',
+        "dtj_start_seconds_count",
+    )
+    before = {query: scraper.value(query) or 0 for query in counted}
+    train_with_a_restart(scene, agent)
+
+    after = {query: before[query] + 1 for query in counted}
+    eventually("they are counted", lambda: {query: scraper.value(query) for query in after}, lambda now: now == after)
+    assert scraper.value("controller_runtime_reconcile_panics_total") == 0
+    seen = [
+        'sum(controller_runtime_reconcile_total{controller="distributedtrainingjob"})',
+        "controller_runtime_reconcile_time_seconds_count",
+        "workqueue_adds_total",
+        "workqueue_retries_total",
+        "workqueue_queue_duration_seconds_count",
+        "workqueue_work_duration_seconds_count",
+        'sum(rest_client_requests_total{method="POST",code="201"})',
+        'sum(rest_client_requests_total{method="PATCH",code="200"})',
+        'sum(rest_client_requests_total{method="GET",code="200"})',
+        "sum(python_gc_collections_total)",
+    ]
+    assert {query: value for query in seen if not (value := scraper.value(query))} == {}
+
+
+def page(operator: Operator) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{operator.health_port}/metrics", timeout=TIMEOUT) as response:
+        return str(response.read().decode())
+
+
+def test_of_two_replicas_the_one_that_leads_tells_of_the_jobs(
+    resource: Resource, proxy: AuditingProxy, tmp_path: Path
+) -> None:
+    kubeconfig, lease = proxy.write_kubeconfig(tmp_path / "kubeconfig"), f"dtj-{uuid4().hex[:8]}"
+    options = ("--leader-elect", "--lease-namespace=default", f"--lease-name={lease}")
+    status = f'leader_election_master_status{{name="{lease}"}}'
+
+    def tells(operator: Operator) -> tuple[bool, bool, bool]:
+        """Whether it says that it leads, that it stands by, and whether it tells of the jobs."""
+        text = page(operator)
+        return f"{status} 1.0" in text, f"{status} 0.0" in text, "\ndtj_jobs_left_out{" in text
+
+    with (
+        Operator(kubeconfig, tmp_path / "first", *options) as first,
+        Operator(kubeconfig, tmp_path / "second", *options) as second,
+    ):
+        first.start()
+        first.wait_until_ready()
+        eventually("the first leads", lambda: tells(first), lambda now: now == (True, False, True))
+        second.start()
+        second.wait_until_ready()
+        assert tells(second) == (False, True, False)
+        first.terminate()
+        eventually("the second leads", lambda: tells(second), lambda now: now == (True, False, True))
 
 
 def test_what_the_variables_of_the_dashboard_offer(scene: Scene, scraper: Prometheus, agent: FakeAgent) -> None:

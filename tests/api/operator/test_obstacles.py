@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.api.client import Client, Object
+from tests.api.operator.accounts import kubeconfig_with, rights_without
 from tests.api.operator.polling import eventually, stays
 from tests.api.operator.process import Operator
 from tests.api.operator.scene import JOB, Counters, Scene, counters, worker, workers
-from tests.api.resource import REPOSITORY
 
 pytestmark = pytest.mark.api
 
@@ -116,11 +116,9 @@ def test_a_template_that_the_api_server_refuses(scene: Scene) -> None:
     assert scene.pod_uids() == {}
 
 
-def test_pods_that_the_operator_may_not_create(scene: Scene, operator: Operator, without_pods: Object) -> None:
+def test_pods_that_the_operator_may_not_create(scene: Scene, operator: Operator, without_pods: Path) -> None:
     operator.terminate()
-    path = operator.kubeconfig.with_name("without-pods")
-    path.write_text(yaml.safe_dump(without_pods), encoding="utf-8")
-    operator.start(path)
+    operator.start(without_pods)
     operator.wait_until_ready()
 
     scene.submit()
@@ -135,38 +133,7 @@ def test_pods_that_the_operator_may_not_create(scene: Scene, operator: Operator,
 
 
 @pytest.fixture
-def without_pods(client: Client, scene: Scene) -> Iterator[Object]:
-    """A kubeconfig of an operator that has every right of the chart's but that of creating pods."""
-    account, role = "operator", f"{scene.namespace}-without-pods"
-    scene.create("serviceaccounts", {"metadata": {"name": account}})
-    access = "/apis/rbac.authorization.k8s.io/v1"
-    subject = {"kind": "ServiceAccount", "name": account, "namespace": scene.namespace}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
-    binding = {"metadata": {"name": role}, "roleRef": reference, "subjects": [subject]}
-    _post(client, f"{access}/clusterroles", {"metadata": {"name": role}, "rules": _rules_without_creating_pods()})
-    _post(client, f"{access}/clusterrolebindings", binding)
-    token = _post(client, scene.path("serviceaccounts", account) + "/token", {"spec": {}})["status"]["token"]
-    yield _with_token(client, token)
-    client.request("DELETE", f"{access}/clusterrolebindings/{role}")
-    client.request("DELETE", f"{access}/clusterroles/{role}")
-
-
-def _rules_without_creating_pods() -> list[Object]:
-    text = (REPOSITORY / "helm/dtj-operator/templates/clusterrole.yaml").read_text(encoding="utf-8")
-    rules: list[Object] = yaml.safe_load(text[text.index("\nrules:") :])["rules"]
-    all_verbs = next(rule["verbs"] for rule in rules if "pods" in rule["resources"])
-    return [
-        *({**rule, "resources": [each for each in rule["resources"] if each != "pods"]} for rule in rules),
-        {"apiGroups": [""], "resources": ["pods"], "verbs": [verb for verb in all_verbs if verb != "create"]},
-    ]
-
-
-def _with_token(client: Client, token: str) -> Object:
-    kubeconfig: Object = yaml.safe_load(client.kubectl_output("config", "view", "--raw", "--minify", "--flatten"))
-    return {**kubeconfig, "users": [{"name": kubeconfig["users"][0]["name"], "user": {"token": token}}]}
-
-
-def _post(client: Client, path: str, manifest: Object) -> Object:
-    answer = client.request("POST", path, manifest)
-    assert answer.accepted, answer.message
-    return answer.body
+def without_pods(client: Client, scene: Scene, tmp_path: Path) -> Iterator[Path]:
+    """A kubeconfig of an operator that has every right but that of creating pods."""
+    with kubeconfig_with(client, scene, rights_without("create", "pods"), tmp_path) as path:
+        yield path

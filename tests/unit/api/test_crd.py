@@ -150,6 +150,7 @@ def test_defaults_of_the_spec() -> None:
         "spec.progress.intervalSeconds": 10,
         "spec.agent": {"mode": "Auto"},
         "spec.agent.mode": "Auto",
+        "spec.networkIsolation": "None",
     }
 
 

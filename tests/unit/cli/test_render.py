@@ -37,6 +37,16 @@ def test_the_service_and_the_pods() -> None:
     ]
 
 
+def test_the_network_policy_of_a_job_that_asks_for_one() -> None:
+    result = render(a_job().spec(networkIsolation="Job"), "--operator-namespace", "operators")
+
+    assert result.exit_code == 0, result.output
+    kinds = {each["kind"]: each for each in yaml.safe_load_all(result.stdout)}
+    assert list(kinds) == ["Service", "NetworkPolicy", "Pod"]
+    (namespace,) = kinds["NetworkPolicy"]["spec"]["ingress"][1]["from"]
+    assert namespace["namespaceSelector"]["matchLabels"] == {"kubernetes.io/metadata.name": "operators"}
+
+
 def test_a_namespace_for_manifests_that_name_none() -> None:
     for manifest, namespace in ((MINIMAL, "mine"), (a_job().raw(), "team-a")):
         result = render(manifest, "--namespace", "mine")

@@ -1,11 +1,13 @@
 """What the kubelet and Prometheus are told."""
 
+import asyncio
 import socket
+import time
 
 import aiohttp
 import pytest
 
-from dtj.controller.health import health_server
+from dtj.controller.health import BEAT, BEATS, Heartbeat, health_server
 
 
 async def metrics() -> bytes:
@@ -56,3 +58,17 @@ async def test_a_port_in_use_is_told() -> None:
     with socket.create_server(("", 0)) as taken, pytest.raises(OSError, match="address already in use"):
         async with health_server(taken.getsockname()[1], alive=lambda: True, ready=lambda: True, metrics=metrics):
             pass
+
+
+async def test_how_late_the_loop_was_is_remembered_for_a_minute() -> None:
+    heartbeat = Heartbeat()
+    assert heartbeat.worst_lag == 0.0
+    beating = asyncio.create_task(heartbeat.beat_for_ever())
+    await asyncio.sleep(2.5 * BEAT)
+    usual = heartbeat.worst_lag
+    time.sleep(BEAT + 0.3)  # noqa: ASYNC251 - keeps the loop from its work
+    await asyncio.sleep(BEAT)
+    assert usual < 0.2 <= heartbeat.worst_lag
+    await asyncio.sleep((BEATS + 2) * BEAT)
+    assert heartbeat.worst_lag < 0.2
+    beating.cancel()

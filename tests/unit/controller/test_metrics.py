@@ -14,21 +14,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client.parser import text_string_to_metric_families
 
-import dtj
-from dtj.api.reasons import FAILURES as FAILURE_REASONS
-from dtj.api.reasons import Reason
-from dtj.api.spec import RuleAction
-from dtj.api.status import MAX_METRICS, Condition, FailureClass, JobStatus, LastFailure, Phase
+from dtj.api.status import MAX_METRICS, Phase
+from dtj.controller.instruments import Instruments
 from dtj.controller.jobs import JobStore
-from dtj.controller.metrics import ALL, MAX_JOBS, MAX_LABEL, job_metrics, process_metrics
+from dtj.controller.metrics import ALL, MAX_JOBS, MAX_LABEL, job_metrics
 from dtj.controller.scrape import REUSED_FOR, MetricsPage
-from dtj.controller.tally import USUAL_FAILURES, Tally
+from dtj.controller.tally import Tally
 from tests.builders import NOW, JobBuilder, a_job, ago, rfc3339
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 PAGE = (REPOSITORY / "docs/metrics.md").read_text(encoding="utf-8")
 DASHBOARD = json.loads((REPOSITORY / "helm/dtj-operator/dashboards/dtj.json").read_text(encoding="utf-8"))
-OF_PROCESSES = {"process_cpu_seconds_total", "process_resident_memory_bytes"}
+OF_PROCESSES = {"process_cpu_seconds_total", "process_resident_memory_bytes", "python_gc_collections_total"}
+JOB_COUNTS = ("dtj_jobs", "dtj_jobs_left_out")
 
 RUNNING: dict[str, Any] = {
     "phase": "Running",
@@ -301,109 +299,94 @@ def test_no_status_breaks_the_text(status: Any, progress: Any) -> None:  # noqa:
     assert any(name == "dtj_job_step" for name, _ in found)
 
 
-def failure(attempt: int = 0, action: RuleAction | None = RuleAction.RESTART_JOB) -> LastFailure:
-    kind, reason = FailureClass.DISRUPTION, Reason.EVICTED
-    return LastFailure(attempt=attempt, time=NOW, failure_class=kind, reason=reason, action=action)
+async def page_of(store: JobStore, *, leads: bool = True) -> list[tuple[str, dict[str, str], float]]:
+    return list(samples_of((await page(store, leads=leads).text()).decode()))
 
 
-def ended(kind: str, phase: Phase, **fields: Any) -> JobStatus:  # noqa: ANN401
-    condition = Condition(type=kind, status="True", reason="Because", last_transition_time=NOW)
-    return JobStatus(phase=phase, conditions=(condition,), **fields)
-
-
-STEPS: dict[str, tuple[JobStatus, JobStatus, dict[str, int]]] = {
-    "a start": (JobStatus(), JobStatus(phase=Phase.STARTING), {}),
-    "a restart": (JobStatus(), JobStatus(attempt=1, last_failure=failure()), {"Evicted": 1}),
-    "the next restart": (
-        JobStatus(attempt=1, last_failure=failure()),
-        JobStatus(attempt=2, last_failure=failure(1)),
-        {"Evicted": 1},
-    ),
-    "progress after a restart": (
-        JobStatus(attempt=1, last_failure=failure()),
-        JobStatus(attempt=1, last_failure=failure(), phase=Phase.RUNNING),
-        {},
-    ),
-    "pods that wait": (JobStatus(), JobStatus(last_failure=failure(action=None)), {}),
-    "a failure after waiting": (
-        JobStatus(last_failure=failure(action=None)),
-        JobStatus(attempt=1, last_failure=failure()),
-        {"Evicted": 1},
-    ),
-    "a suspension": (JobStatus(last_failure=failure()), JobStatus(phase=Phase.SUSPENDED, last_failure=failure()), {}),
-    "a success": (JobStatus(), ended("Complete", Phase.SUCCEEDED), {"Succeeded": 1}),
-    "a success after a restart": (
-        JobStatus(attempt=1, last_failure=failure()),
-        ended("Complete", Phase.SUCCEEDED, attempt=1, last_failure=failure()),
-        {"Succeeded": 1},
-    ),
-    "the last failure": (
-        JobStatus(),
-        ended("Failed", Phase.FAILED, last_failure=failure()),
-        {"Evicted": 1, "Failed": 1},
-    ),
-    "a deadline": (JobStatus(), ended("Failed", Phase.FAILED), {"Failed": 1}),
-    "after the end": (ended("Failed", Phase.FAILED), ended("Failed", Phase.FAILED, replicas=0), {}),
-}
-
-
-@pytest.mark.parametrize(("old", "new", "counted"), STEPS.values(), ids=STEPS.keys())
-def test_what_a_written_status_counts(old: JobStatus, new: JobStatus, counted: dict[str, int]) -> None:
-    tally = Tally()
-    tally.status_written(old, new)
-    found = {
-        labels.get("reason") or labels["result"]: value
-        for name, labels, value in samples_of(process_metrics(tally))
-        if value and name != "dtj_build_info"
-    }
-    assert found == counted
-
-
-def test_every_failure_is_counted_from_zero() -> None:
-    assert {reason for _, reason in USUAL_FAILURES} == set(FAILURE_REASONS)
-    text = process_metrics(Tally())
-    assert 'dtj_attempts_ended_total{class="OutOfMemory",reason="OOMKilled"} 0\n' in text
-    assert 'dtj_jobs_finished_total{result="Failed"} 0\n' in text
-    assert f'dtj_build_info{{version="{dtj.__version__}"}} 1\n' in text
-
-
-async def page_of(store: JobStore) -> dict[str, float]:
-    text = (await MetricsPage(store, Tally()).text()).decode()
-    return {name: value for name, _, value in samples_of(text)}
+def page(store: JobStore, *, leads: bool = True) -> MetricsPage:
+    return MetricsPage(store, Tally(), Instruments(), lambda: None, lambda: leads)
 
 
 async def test_the_page_has_jobs_counters_and_the_process() -> None:
     store = JobStore()
     store.put(a_raw({**RUNNING, "startTime": rfc3339(datetime.now(UTC))}))
-    found = await page_of(store)
-    assert {"dtj_job_step", "dtj_attempts_ended_total", "dtj_build_info", *OF_PROCESSES} <= found.keys()
+    found = {name: value for name, _, value in await page_of(store)}
+    assert {"dtj_job_step", "dtj_attempts_ended_total", "dtj_build_info", "workqueue_depth"} <= found.keys()
+    assert found.keys() >= OF_PROCESSES
     assert found["dtj_job_step"] == 50.0
+
+
+async def test_who_does_not_lead_tells_of_itself_and_of_no_job() -> None:
+    store = JobStore()
+    store.put(a_raw(RUNNING))
+    leader = [name for name, _, _ in await page_of(store)]
+    standby = [name for name, _, _ in await page_of(store, leads=False)]
+    assert {name for name in leader if name not in standby} >= {"dtj_jobs", "dtj_jobs_left_out", "dtj_job_step"}
+    assert [name for name in leader if not name.startswith("dtj_job_") and name not in JOB_COUNTS] == standby
+    assert {"workqueue_depth", "dtj_build_info", "dtj_attempts_ended_total", *OF_PROCESSES} <= {*standby}
+
+
+async def test_nothing_is_told_twice_and_no_name_is_the_librarys_own() -> None:
+    found = [(name, tuple(sorted(labels.items()))) for name, labels, _ in await page_of(JobStore())]
+    assert len(found) == len(set(found))
+    assert not [name for name, _ in found if name.endswith("_created")]
+
+
+async def test_what_is_only_looked_at_on_demand_is_taken_in_before_each_page() -> None:
+    instruments = Instruments()
+    told = MetricsPage(JobStore(), Tally(), instruments, lambda: instruments.lag(2.5), lambda: True)
+    assert b"\ndtj_event_loop_lag_seconds 2.5\n" in await told.text()
 
 
 async def test_a_page_is_made_again_only_after_a_while() -> None:
     store = JobStore()
-    page = MetricsPage(store, Tally())
-    first = await page.text()
+    told = page(store)
+    first = await told.text()
     store.put(a_raw(RUNNING))
-    assert await asyncio.gather(*[page.text() for _ in range(50)]) == [first] * 50
+    assert await asyncio.gather(*[told.text() for _ in range(50)]) == [first] * 50
 
     await asyncio.sleep(REUSED_FOR)
 
-    pages = await asyncio.gather(*[page.text() for _ in range(50)])
+    pages = await asyncio.gather(*[told.text() for _ in range(50)])
     assert b"dtj_job_step" in pages[0]
     assert len({id(each) for each in pages}) == 1
 
 
+def own_metrics() -> dict[str, str]:
+    """Every metric that only this operator has, with its description."""
+    registries = (Tally().registry, Instruments().registry)
+    families = [family for registry in registries for family in registry.collect()]
+    counters = {f"{each.name}_total": each.documentation for each in families if each.type == "counter"}
+    others = {each.name: each.documentation for each in families if each.type != "counter"}
+    own = {name: text for name, text in (counters | others).items() if name.startswith("dtj_")}
+    return own | {each.name: each.description for each in ALL}
+
+
 def test_names_follow_the_conventions() -> None:
     assert len({each.name for each in ALL}) == len(ALL)
-    for each in ALL:
-        assert re.fullmatch(r"dtj_[a-z]+(_[a-z]+)*", each.name)
-        assert each.description.endswith(".") or each.name == "dtj_build_info", each.name
+    for name, description in own_metrics().items():
+        assert re.fullmatch(r"dtj_[a-z]+(_[a-z]+)*", name)
+        assert description.endswith(".") or name == "dtj_build_info", name
 
 
 def test_the_page_about_metrics_knows_all_of_them_and_no_others() -> None:
     documented = re.findall(r"^\| `(dtj_\w+)", PAGE, re.MULTILINE)
-    assert sorted(documented) == sorted(each.name for each in ALL)
+    assert sorted(documented) == sorted(own_metrics())
+
+
+def test_the_page_about_metrics_knows_the_usual_ones_and_their_labels() -> None:
+    documented = dict(
+        re.findall(r"^\| `((?:controller_runtime|workqueue|rest_client|leader)\w+)` \| ([^|]*) \|", PAGE, re.MULTILINE)
+    )
+    instruments = Instruments()
+    instruments.requests_to("https://10.0.0.1:443")("GET", "200")
+    instruments.leading("dtj-operator", True)
+    told: dict[str, set[str]] = {}
+    for family in instruments.registry.collect():
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        told[name] = {label for sample in family.samples for label in sample.labels} - {"le"}
+    usual = {name: labels for name, labels in told.items() if not name.startswith("dtj_")}
+    assert {name: set(re.findall(r"`(\w+)`", cell.partition(":")[0])) for name, cell in documented.items()} == usual
 
 
 def test_the_page_about_metrics_tells_the_bounds() -> None:
@@ -419,8 +402,10 @@ def queries() -> Iterator[str]:
 
 
 def test_the_dashboard_asks_for_metrics_that_exist_and_for_all_of_these() -> None:
-    asked = {name for query in queries() for name in re.findall(r"\b(?:dtj|process)_\w+", query)}
-    known = {each.name for each in ALL}
+    asked = {
+        re.sub("_bucket$", "", name) for query in queries() for name in re.findall(r"\b(?:dtj|process)_\w+", query)
+    }
+    known = own_metrics().keys()
     assert asked <= known | OF_PROCESSES
     assert known <= asked
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dtj.controller.queue import FIRST_BACKOFF, LONGEST_BACKOFF, Key, WorkQueue
+from dtj.controller.queue import FIRST_BACKOFF, LONGEST_BACKOFF, Key, Standing, WorkQueue
 from tests.unit.virtual_time import without_sockets
 
 
@@ -267,6 +267,97 @@ async def test_a_time_that_comes_during_the_work_is_another_run() -> None:
     assert await taken(queue, 1) == [A]
 
 
+async def test_what_may_wait_a_little_is_gathered_for_one_run() -> None:
+    queue = WorkQueue()
+    begin = now()
+    for _ in range(3):
+        queue.add_soon(A, 1)
+        await asyncio.sleep(0.3)
+
+    assert await taken(queue, 1) == [A]
+    assert now() - begin == pytest.approx(1, abs=0.1)
+    assert await is_idle(queue, 3600)
+
+
+async def test_what_may_wait_changes_nothing_where_a_run_is_due_already() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.add_soon(A, 1)
+
+    assert await taken(queue, 1) == [A]
+    assert await is_idle(queue, 3600)
+
+
+@pytest.mark.parametrize(("goes_well", "seconds"), [(True, 1), (False, 40)], ids=["it went well", "it failed again"])
+async def test_what_may_wait_and_comes_during_the_work_after_a_failure(goes_well: bool, seconds: float) -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.failed(await queue.get(), at_least=10)
+    await queue.get()
+    begin = now()
+    queue.add_soon(A, 1)
+    if goes_well:
+        queue.done(A)
+    else:
+        queue.failed(A, at_least=40)
+
+    assert await queue.get() == A
+    assert now() - begin == pytest.approx(seconds, abs=0.1)
+
+
+async def test_what_may_wait_and_is_due_during_work_that_fails_waits_with_it() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    await queue.get()
+    queue.add_soon(A, 1)
+    await asyncio.sleep(2)
+    begin = now()
+    queue.failed(A, at_least=40)
+
+    assert await queue.get() == A
+    assert now() - begin == pytest.approx(40, abs=0.1)
+
+
+@pytest.mark.parametrize("first", ["the cure", "what may wait"])
+async def test_a_time_that_comes_during_work_that_fails_is_kept(first: str) -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    await queue.get()
+    begin = now()
+    if first == "the cure":
+        queue.add_after(A, 1)
+        queue.add_soon(A, 0.5)
+    else:
+        queue.add_soon(A, 0.5)
+        queue.add_after(A, 1)
+    queue.failed(A, at_least=40)
+
+    assert await queue.get() == A
+    assert now() - begin < 2
+
+
+async def test_an_end_may_wait_a_little_and_no_backoff() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.failed(await queue.get(), at_least=40)
+    begin = now()
+    queue.add_soon(A, 1, despite_backoff=True)
+
+    assert await queue.get() == A
+    assert now() - begin == pytest.approx(1, abs=0.1)
+
+
+async def test_what_may_wait_waits_with_a_key_that_is_backed_off() -> None:
+    queue = WorkQueue()
+    queue.add(A)
+    queue.failed(await queue.get(), at_least=40)
+    begin = now()
+    queue.add_soon(A, 1)
+
+    assert await queue.get() == A
+    assert now() - begin == pytest.approx(40, abs=0.1)
+
+
 async def test_nothing_is_kept_of_a_key_without_work() -> None:
     queue = WorkQueue()
     for each in (A, B):
@@ -284,7 +375,7 @@ _keys = st.sampled_from(KEYS)
 _seconds = st.sampled_from([0.01, 1.0, 100.0])
 steps: st.SearchStrategy[Step] = st.one_of(
     st.tuples(st.sampled_from(["add", "add_urgent"]), st.tuples(_keys)),
-    st.tuples(st.just("add_after"), st.tuples(_keys, _seconds)),
+    st.tuples(st.sampled_from(["add_after", "add_soon"]), st.tuples(_keys, _seconds)),
     st.tuples(st.sampled_from(["take", "pause"]), st.tuples(_seconds)),
     st.tuples(st.sampled_from(["fail", "finish"]), st.just(())),
 )
@@ -308,6 +399,10 @@ class Play:
 
     async def add_after(self, each: Key, seconds: float) -> None:
         self.queue.add_after(each, seconds)
+        self.owed.add(each)
+
+    async def add_soon(self, each: Key, seconds: float) -> None:
+        self.queue.add_soon(each, seconds)
         self.owed.add(each)
 
     async def pause(self, seconds: float) -> None:
@@ -350,3 +445,47 @@ def test_a_key_is_in_work_once_and_no_change_is_lost(script: list[Step]) -> None
 
     with asyncio.Runner(loop_factory=without_sockets) as runner:
         runner.run(run())
+
+
+def due_in(queue: WorkQueue, each: Key) -> int | None:
+    """Whole seconds until a key is looked at without an event."""
+    seconds = queue.standing(each).due_in
+    return None if seconds is None else round(seconds)
+
+
+async def test_where_a_key_stands() -> None:
+    queue = WorkQueue()
+    assert queue.standing(A) == Standing()
+    queue.add(A)
+    queue.add_after(B, 30)
+    assert queue.standing(A) == Standing(waiting=True)
+    assert due_in(queue, B) == 30
+
+    await queue.get()
+    assert queue.standing(A) == Standing(in_work=True)
+    queue.failed(A, at_least=10)
+    await asyncio.sleep(4)
+    assert (queue.standing(A).failures, due_in(queue, A)) == (1, 6)
+    assert (queue.standing(B).failures, due_in(queue, B)) == (0, 26)
+
+
+async def test_looking_at_the_queue_changes_nothing() -> None:
+    queue = WorkQueue()
+    queue.add(B)
+    queue.standing(A)
+    assert (queue.depths, queue.ages) == ((0, 1), ())
+    assert await taken(queue, 1) == [B]
+    assert await is_idle(queue)
+
+
+async def test_urgent_keys_are_counted_apart() -> None:
+    queue = WorkQueue()
+    for each in (A, B, C):
+        queue.add(each)
+    assert queue.depths == (0, 3)
+    queue.add(B, urgent=True)
+    assert queue.depths == (1, 2)
+    assert await queue.get() == B
+    await asyncio.sleep(3)
+    assert queue.depths == (0, 2)
+    assert list(queue.ages) == pytest.approx([3], abs=0.1)

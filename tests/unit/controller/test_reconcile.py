@@ -10,6 +10,7 @@ from aiohttp import web
 
 from dtj.api.reasons import Reason
 from dtj.api.status import Condition, JobStatus, Phase
+from dtj.controller.event_teller import EventTeller
 from dtj.controller.jobs import JobStore
 from dtj.controller.reconcile import Outcome, Reconciler
 from dtj.controller.training_watch import TrainingWatch
@@ -19,7 +20,8 @@ from dtj.kube.client import Client
 from dtj.kube.connection import Connection
 from dtj.kube.nodes import Nodes
 from dtj.lifecycle.status import COSMETIC_INTERVAL
-from tests.builders import JOB_UID, NOW, JobBuilder, PodBuilder, a_job, a_pod, a_service
+from dtj.plan.network_policy import network_policy
+from tests.builders import JOB_UID, NAMESPACE, NOW, JobBuilder, PodBuilder, a_job, a_pod, a_service
 from tests.unit.kube.conftest import no_credentials
 from tests.unit.kube.scripted_server import Answer, ScriptedServer, json, refusal
 
@@ -32,17 +34,20 @@ class Desk:
     children: Children
     store: JobStore
     reconciler: Reconciler
+    events: EventTeller
 
     async def look(self, job: JobBuilder | None = None) -> Outcome:
         if job is not None:
             self.store.put(job.raw())
         key = self.store.key(JOB_UID)
         assert key is not None
-        return await self.reconciler.reconcile(key)
+        outcome = await self.reconciler.reconcile(key)
+        await self.events.tell_waiting()
+        return outcome
 
     def has(self, *pods: PodBuilder) -> None:
         for pod in pods:
-            self.children.pods.write_through(orjson.dumps(pod.raw()))
+            self.children.pods.of(NAMESPACE).write_through(orjson.dumps(pod.raw()))
 
     @property
     def sent(self) -> list[str]:
@@ -62,7 +67,9 @@ async def desk() -> AsyncIterator[Desk]:
         nodes = Nodes(client, lambda _: None)
         async with Agents() as agents:
             trainings = TrainingWatch(agents, lambda _: None)
-            yield Desk(server, children, store, Reconciler(client, store, children, nodes, trainings))
+            events = EventTeller(client)
+            reconciler = Reconciler(client, store, children, nodes, trainings, events, OPERATOR_NAMESPACE)
+            yield Desk(server, children, store, reconciler, events)
             await trainings.close()
 
 
@@ -86,6 +93,7 @@ async def created(request: web.Request) -> web.StreamResponse:
     return await json(manifest)(request)
 
 
+OPERATOR_NAMESPACE = "dtj-system"
 JOB = a_job()
 BEGUN = JOB.begun()
 POD = a_pod(BEGUN.build())
@@ -100,7 +108,8 @@ def status_in(desk: Desk) -> JobStatus:
 def service_of(job: JobBuilder) -> dict[str, Any]:
     metadata = a_service(job.build()).metadata
     owner = {"uid": JOB_UID, "controller": True}
-    return {"name": metadata.name, "uid": metadata.uid, "resourceVersion": "1", "ownerReferences": [owner]}
+    place = {"name": metadata.name, "namespace": NAMESPACE}
+    return {**place, "uid": metadata.uid, "resourceVersion": "1", "ownerReferences": [owner]}
 
 
 def listed(*pods: PodBuilder) -> Answer:
@@ -117,7 +126,18 @@ async def test_the_attempt_is_committed_before_anything_is_created(desk: Desk) -
 
     assert await desk.look(JOB) == Outcome()
     assert desk.sent == ["PATCH status", "POST services", "POST pods", "POST events"]
-    assert len(desk.children.pods.group(JOB_UID)) == 1
+    assert len(desk.children.pods_of(NAMESPACE, JOB_UID)) == 1
+
+
+async def test_the_isolation_is_there_before_the_pods_and_lets_the_operator_in(desk: Desk) -> None:
+    job = JOB.spec(networkIsolation="Job")
+    desk.children.services.of(NAMESPACE).write_through(orjson.dumps({"metadata": service_of(job)}))
+    desk.server.will(patched(job), refusal(404, "NotFound"), created, created, created)
+
+    assert await desk.look(job) == Outcome()
+    policy = next(seen.body for seen in desk.server.seen if seen.path.endswith("/networkpolicies"))
+    assert desk.sent == ["PATCH status", "GET digits-workers", "POST networkpolicies", "POST pods", "POST events"]
+    assert policy == network_policy(job.build(), OPERATOR_NAMESPACE)
 
 
 async def test_a_lost_race_creates_nothing(desk: Desk) -> None:
@@ -146,7 +166,7 @@ async def test_a_job_that_was_dropped_is_not_looked_at(desk: Desk) -> None:
 
 async def test_a_refused_template_is_told_at_once_and_not_tried_again(desk: Desk) -> None:
     job = BEGUN
-    desk.children.services.write_through(orjson.dumps({"metadata": service_of(job)}))
+    desk.children.services.of(NAMESPACE).write_through(orjson.dumps({"metadata": service_of(job)}))
     invalid = refusal(422, "Invalid", "spec.containers[0].image: Required value")
     desk.server.will(listed(), SERVICES_LISTED, patched(job), invalid, patched(job, 3), created)
     outcome = await desk.look(job)
@@ -162,7 +182,7 @@ async def test_a_refused_template_is_told_at_once_and_not_tried_again(desk: Desk
 
 async def settled(desk: Desk, *pods: PodBuilder) -> None:
     """All of the job exists, and its status says so."""
-    desk.children.services.write_through(orjson.dumps({"metadata": service_of(BEGUN)}))
+    desk.children.services.of(NAMESPACE).write_through(orjson.dumps({"metadata": service_of(BEGUN)}))
     desk.has(*pods)
     desk.server.will(patched(BEGUN), created)
     await desk.look(BEGUN)
@@ -203,7 +223,7 @@ COUNTED_ANEW = {"from starting to running": (POD.running(), False), "only the re
 async def test_only_a_write_that_was_no_transition_needs_no_second_look(
     desk: Desk, pod: PodBuilder, echo: bool
 ) -> None:
-    desk.children.services.write_through(orjson.dumps({"metadata": service_of(BEGUN)}))
+    desk.children.services.of(NAMESPACE).write_through(orjson.dumps({"metadata": service_of(BEGUN)}))
     desk.has(pod)
     desk.server.will(patched(BEGUN, 7), created)
 
@@ -224,7 +244,7 @@ async def test_an_event_that_cannot_be_written_holds_nothing_up(desk: Desk) -> N
 
 async def test_a_pod_that_only_the_cache_misses_is_not_missed(desk: Desk) -> None:
     await settled(desk, POD.running())
-    desk.children.pods.forget(str(POD.metadata["uid"]))
+    desk.children.pods.of(NAMESPACE).forget(str(POD.metadata["uid"]))
     desk.server.will(listed(POD.version(40).running()), SERVICES_LISTED)
 
     assert await desk.look() == Outcome()
@@ -233,7 +253,7 @@ async def test_a_pod_that_only_the_cache_misses_is_not_missed(desk: Desk) -> Non
 
 async def test_a_pod_that_is_gone_is_missed_once_that_is_sure(desk: Desk) -> None:
     await settled(desk, POD.running())
-    desk.children.pods.forget(str(POD.metadata["uid"]))
+    desk.children.pods.of(NAMESPACE).forget(str(POD.metadata["uid"]))
     desk.server.will(listed(), SERVICES_LISTED, patched(BEGUN, 3), created, created)
 
     assert await desk.look() == Outcome()
@@ -249,7 +269,7 @@ async def test_absence_is_made_sure_of_also_by_the_process_that_began_the_attemp
     desk.server.will(patched(begun, 3), created)
     await desk.look()
     assert status_in(desk).phase is Phase.RUNNING
-    desk.children.pods.forget(desk.children.pods.all()[0].metadata.uid)
+    desk.children.pods.of(NAMESPACE).forget(desk.children.pods.all()[0].metadata.uid)
     desk.server.seen.clear()
     desk.server.will(listed(POD.version(60).running()), SERVICES_LISTED)
 
@@ -279,7 +299,7 @@ async def test_a_trouble_that_comes_again_is_counted_in_its_event(desk: Desk) ->
 
 async def test_nothing_is_decided_on_absence_while_nobody_answers(desk: Desk) -> None:
     await settled(desk, POD.running())
-    desk.children.pods.forget(str(POD.metadata["uid"]))
+    desk.children.pods.of(NAMESPACE).forget(str(POD.metadata["uid"]))
     desk.server.will(refusal(403, "Forbidden"))
 
     assert (await desk.look()).error is not None
@@ -291,14 +311,14 @@ FIRST, SECOND = (a_pod(TWO.build(), index) for index in range(2))
 
 
 async def test_a_success_is_remembered_when_its_pod_is_removed_before_it_was_told(desk: Desk) -> None:
-    desk.children.services.write_through(orjson.dumps({"metadata": service_of(TWO)}))
+    desk.children.services.of(NAMESPACE).write_through(orjson.dumps({"metadata": service_of(TWO)}))
     desk.has(FIRST.running(), SECOND.running())
     desk.server.will(patched(TWO), created)
     await desk.look(TWO)
     desk.has(FIRST.version(2).succeeded())
     assert (await desk.look()).again_after is not None, "a count is told later"
     desk.reconciler.remember(FIRST.succeeded().build())
-    desk.children.pods.forget(str(FIRST.metadata["uid"]))
+    desk.children.pods.of(NAMESPACE).forget(str(FIRST.metadata["uid"]))
     desk.has(SECOND.version(2).succeeded())
     desk.server.seen.clear()
     desk.server.will(patched(TWO, 3), created)
@@ -310,7 +330,7 @@ async def test_a_success_is_remembered_when_its_pod_is_removed_before_it_was_tol
 
 
 async def test_half_a_gang_that_the_quota_refuses_again_is_given_back(desk: Desk) -> None:
-    desk.children.services.write_through(orjson.dumps({"metadata": service_of(TWO)}))
+    desk.children.services.of(NAMESPACE).write_through(orjson.dumps({"metadata": service_of(TWO)}))
     desk.has(FIRST.running())
     quota = refusal(403, "Forbidden", "exceeded quota: gpus")
     desk.server.will(listed(FIRST.running()), SERVICES_LISTED, patched(TWO), quota, patched(TWO, 3), created)
@@ -337,7 +357,7 @@ async def test_half_a_gang_that_the_quota_refuses_again_is_given_back(desk: Desk
 
 async def test_where_writes_were_refused_one_is_tried_before_all(desk: Desk) -> None:
     many = JOB.replicas(9).begun()
-    desk.children.services.write_through(orjson.dumps({"metadata": service_of(many)}))
+    desk.children.services.of(NAMESPACE).write_through(orjson.dumps({"metadata": service_of(many)}))
     quota = refusal(403, "Forbidden", "exceeded quota: gpus")
     desk.server.will(listed(), SERVICES_LISTED, patched(many), *[quota] * 9, patched(many, 3), created)
     await desk.look(many)
@@ -368,7 +388,7 @@ async def test_after_a_lost_race_the_job_is_read(desk: Desk) -> None:
 
 async def test_a_pod_that_had_started_and_is_gone_is_not_made_again_alone(desk: Desk) -> None:
     """Its peers may be waiting for it in a collective."""
-    desk.children.services.write_through(orjson.dumps({"metadata": service_of(TWO)}))
+    desk.children.services.of(NAMESPACE).write_through(orjson.dumps({"metadata": service_of(TWO)}))
     desk.has(SECOND)
     desk.store.put(TWO.raw())
     desk.reconciler.remember(FIRST.running().build())
@@ -380,7 +400,7 @@ async def test_a_pod_that_had_started_and_is_gone_is_not_made_again_alone(desk: 
 
 
 async def test_a_pod_that_had_not_started_and_is_gone_is_made_again(desk: Desk) -> None:
-    desk.children.services.write_through(orjson.dumps({"metadata": service_of(TWO)}))
+    desk.children.services.of(NAMESPACE).write_through(orjson.dumps({"metadata": service_of(TWO)}))
     desk.has(SECOND)
     desk.store.put(TWO.raw())
     desk.reconciler.remember(FIRST.waiting("ContainerCreating").build())
@@ -412,7 +432,7 @@ async def test_what_no_status_guards_is_decided_on_the_job_as_it_is(
 ) -> None:
     """A pod is missing, and the status has nothing new to tell: the view of the job may be from before its end."""
     await settled(desk, POD.waiting("ContainerCreating"))
-    desk.children.pods.forget(str(POD.metadata["uid"]))
+    desk.children.pods.of(NAMESPACE).forget(str(POD.metadata["uid"]))
     raw = found.raw()
     raw["metadata"]["resourceVersion"] = "9"
     desk.server.will(listed(), SERVICES_LISTED, json(raw), created)
@@ -423,7 +443,7 @@ async def test_what_no_status_guards_is_decided_on_the_job_as_it_is(
 
 async def test_nothing_is_done_unguarded_while_nobody_answers(desk: Desk) -> None:
     await settled(desk, POD.waiting("ContainerCreating"))
-    desk.children.pods.forget(str(POD.metadata["uid"]))
+    desk.children.pods.of(NAMESPACE).forget(str(POD.metadata["uid"]))
     desk.server.will(listed(), SERVICES_LISTED, refusal(403, "Forbidden"))
 
     assert (await desk.look()).error is not None

@@ -6,9 +6,10 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 from dtj.controller.queue import Key
-from dtj.controller.training_watch import FAILURES_THAT_ARE_TOLD, FIRST_LOOKS, NEWS_PER_SECOND, Target, TrainingWatch
+from dtj.controller.training_watch import FAILURES_THAT_ARE_TOLD, NEWS_PER_SECOND, Target, TrainingWatch
 from dtj.kube.agents import Agents
 from tests.unit.kube.scripted_server import ScriptedServer, json, refusal
 
@@ -23,7 +24,7 @@ class Bench:
         self.server, self.watch, self.told = server, watch, told
 
     def follow(self, key: Key = KEY, attempt: int = 0, interval: float = INTERVAL) -> None:
-        self.watch.follow(Target(key, "127.0.0.1", attempt, "token", interval))
+        self.watch.follow(Target(key, "127.0.0.1", attempt, key.uid, interval))
 
     async def until(self, holds: Callable[[], bool]) -> None:
         for _ in range(2_000):
@@ -66,16 +67,19 @@ async def test_a_training_is_asked_again_and_again(bench: Bench) -> None:
     assert heard.report.step == 3
 
 
-async def test_a_training_that_tells_nothing_yet_is_asked_more_often_for_a_while(bench: Bench) -> None:
-    bench.server.will(*[json(answer())] * (FIRST_LOOKS + 3))
+@pytest.mark.parametrize("said", [json(answer()), refusal(404, "NotFound")], ids=["nothing yet", "nobody answers"])
+async def test_a_training_that_tells_nothing_is_asked_more_often_at_first(bench: Bench, said: Any) -> None:  # noqa: ANN401
+    bench.server.will(*[said] * 20)
+    began = asyncio.get_running_loop().time()
     bench.follow()
 
-    await bench.until(lambda: len(bench.server.seen) == FIRST_LOOKS + 3)
+    await bench.until(lambda: len(bench.server.seen) == 20)
 
-    times = [seen.at for seen in bench.server.seen]
+    times = [began, *(seen.at for seen in bench.server.seen)]
     gaps = [after - before for before, after in pairwise(times)]
-    assert max(gaps[: FIRST_LOOKS - 1]) < 3.0
-    assert min(gaps[FIRST_LOOKS - 1 :]) > 8.0
+    assert gaps[0] < 3.0
+    assert sum(gap < INTERVAL / 2 for gap in gaps) in range(3, 7)
+    assert min(gaps[8:]) > 8.0
 
 
 async def test_another_attempt_is_another_training(bench: Bench) -> None:
@@ -121,9 +125,31 @@ async def test_trouble_is_told_when_it_lasts_and_while_it_lasts(bench: Bench, tr
     await bench.until(lambda: bench.watch.trouble(KEY.uid) == "")
 
 
+async def test_a_training_that_falls_silent_is_news_each_time(bench: Bench) -> None:
+    bench.server.will(json(answer(step=4)), *[refusal(404, "NotFound")] * 3)
+    bench.follow()
+
+    await bench.until(lambda: len(bench.told) == 4)
+
+    assert len(bench.server.seen) == 4
+
+
+async def test_trouble_that_goes_on_is_no_news_of_a_training_that_never_told_anything(bench: Bench) -> None:
+    bench.server.will(*[refusal(404, "NotFound")] * 20)
+    bench.follow()
+
+    await bench.until(lambda: len(bench.server.seen) == 20)
+
+    assert [key for _, key in bench.told] == [KEY]
+
+
 async def test_news_of_many_jobs_is_told_in_turns_and_not_all_at_once(bench: Bench) -> None:
     keys = [Key("team-a", f"job-{number}", f"uid-{number}") for number in range(100)]
-    bench.server.will(*[refusal(404, "NotFound")] * 10_000)
+
+    async def of_its_job(request: web.Request) -> web.StreamResponse:
+        return await json(answer(request.headers["Authorization"].removeprefix("Bearer ")))(request)
+
+    bench.server.will(*[of_its_job] * 10_000)
     for key in keys:
         bench.follow(key)
 

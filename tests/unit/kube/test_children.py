@@ -11,9 +11,20 @@ from dtj.api import names
 from dtj.kube import paths
 from dtj.kube.children import BATCHES, IN_FLIGHT, Children
 from dtj.kube.client import Client
+from dtj.kube.connection import Connection
 from dtj.kube.errors import ApiError, NameTakenError
-from dtj.lifecycle.decision import CreateConfigMap, CreatePod, CreateService, DeleteJob, DeletePod, DeleteService, Write
+from dtj.lifecycle.decision import (
+    CreateConfigMap,
+    CreateNetworkPolicy,
+    CreatePod,
+    CreateService,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    Write,
+)
 from dtj.plan.agent_archive import agent_config_map
+from dtj.plan.network_policy import network_policy
 from dtj.plan.pods import pod_builder
 from dtj.plan.services import headless_service
 from dtj.plan.topology import topology_of
@@ -49,7 +60,7 @@ async def apply(children: Children, *writes: Write) -> None:
 
 
 def names_of(children: Children) -> list[str]:
-    return [pod.name for pod in children.pods.group(JOB_UID)]
+    return [pod.name for pod in children.pods_of(NAMESPACE, JOB_UID)]
 
 
 async def test_what_was_created_is_known_at_once(server: ScriptedServer, children: Children) -> None:
@@ -58,7 +69,7 @@ async def test_what_was_created_is_known_at_once(server: ScriptedServer, childre
     await apply(children, CreatePod(PODS[0]), CreateService(SERVICE))
 
     assert names_of(children) == ["digits-worker-0"]
-    assert [service.metadata.name for service in children.services.group(JOB_UID)] == ["digits-workers"]
+    assert [service.metadata.name for service in children.services_of(NAMESPACE, JOB_UID)] == ["digits-workers"]
     assert [(seen.method, seen.path, seen.body) for seen in server.seen] == [
         ("POST", SERVICES_PATH, SERVICE),
         ("POST", PODS_PATH, PODS[0]),
@@ -66,6 +77,7 @@ async def test_what_was_created_is_known_at_once(server: ScriptedServer, childre
 
 
 AGENT = CreateConfigMap(agent_config_map(NAMESPACE))
+NO_RIGHT = refusal(403, "Forbidden", 'User "dtj" cannot create resource "configmaps"')
 AGENT_THERE = refusal(409, "AlreadyExists", 'configmaps "dtj-agent" already exists')
 
 
@@ -85,7 +97,47 @@ async def test_the_agent_is_brought_to_a_namespace_once_and_nothing_is_read(
     ]
 
 
-NO_RIGHT = refusal(403, "Forbidden", 'User "dtj" cannot create resource "configmaps"')
+async def test_of_many_jobs_that_begin_at_once_one_brings_the_agent(server: ScriptedServer, children: Children) -> None:
+    server.will(json({}))
+
+    await asyncio.gather(*(children.apply(NAMESPACE, f"job-{number}", (AGENT,)) for number in range(9)))
+
+    assert [seen.method for seen in server.seen] == ["POST"]
+
+
+async def test_who_waited_for_an_agent_that_was_refused_is_refused_too(
+    server: ScriptedServer, children: Children
+) -> None:
+    server.will(NO_RIGHT)
+
+    met = await asyncio.gather(
+        *(children.apply(NAMESPACE, f"job-{number}", (AGENT,)) for number in range(3)), return_exceptions=True
+    )
+
+    assert [type(each) for each in met] == [ApiError] * 3
+    assert len(server.seen) == 1
+
+
+async def test_a_fault_of_who_brings_the_agent_is_met_by_those_who_wait_and_ends_none_of_them(
+    server: ScriptedServer,
+) -> None:
+    async def credentials() -> str | None:
+        await asyncio.sleep(1)
+        raise OSError("no token there")
+
+    def ignore(before: object, after: object) -> None:
+        """Nobody waits for news here."""
+
+    async with Client(Connection(server.url, None, credentials)) as client:
+        children = Children(client, ignore, ignore)
+        met = await asyncio.gather(
+            *(children.apply(NAMESPACE, f"job-{number}", (AGENT,)) for number in range(3)), return_exceptions=True
+        )
+
+    faults = [error for each in met if isinstance(each, ExceptionGroup) for error in each.exceptions]
+    assert [type(error) for error in faults] == [OSError] * 3
+
+
 QUOTA = refusal(403, "Forbidden", 'configmaps "dtj-agent" is forbidden: exceeded quota: few')
 
 
@@ -157,6 +209,7 @@ FOREIGN: dict[str, tuple[dict[str, Any], str]] = {
         "Pod digits-worker-0 ",
     ),
     "of an earlier job of this name": (owned_by(EARLIER), "Pod digits-worker-0 of an earlier job of this name"),
+    "of a job of another name": (owned_by({**EARLIER, "name": "digits-worker"}), NOT_OURS),
 }
 
 
@@ -199,6 +252,56 @@ async def test_a_service_that_is_not_ours_is_never_adopted_and_no_pod_is_created
         await apply(children, CreateService(SERVICE), CreatePod(PODS[0]))
 
     assert [seen.path for seen in server.seen] == [SERVICES_PATH, f"{SERVICES_PATH}/digits-workers"]
+
+
+POLICY = network_policy(JOB, "dtj-system")
+POLICIES_PATH = f"/apis/networking.k8s.io/v1/namespaces/{NAMESPACE}/networkpolicies"
+ISOLATE = CreateNetworkPolicy(POLICY)
+
+
+async def test_an_isolation_that_is_not_there_is_made_before_the_pods(
+    server: ScriptedServer, children: Children
+) -> None:
+    server.will(refusal(404, "NotFound"), json(stored(POLICY)), json(stored(PODS[0])))
+
+    await apply(children, CreatePod(PODS[0]), ISOLATE)
+
+    assert [(seen.method, seen.path) for seen in server.seen] == [
+        ("GET", f"{POLICIES_PATH}/digits-workers"),
+        ("POST", POLICIES_PATH),
+        ("POST", PODS_PATH),
+    ]
+    assert server.seen[1].body == POLICY
+
+
+async def test_an_isolation_that_is_there_costs_no_write(server: ScriptedServer, children: Children) -> None:
+    server.will(*[json(stored(POLICY))] * 2)
+
+    await apply(children, ISOLATE)
+    await apply(children, ISOLATE)
+
+    assert [seen.method for seen in server.seen] == ["GET", "GET"], "it may have been deleted between the two"
+
+
+UNPROTECTED: dict[str, tuple[tuple[Answer, ...], type[Exception], str]] = {
+    "of another's making": ((json(stored(POLICY, owner="")),), NameTakenError, "NetworkPolicy digits-workers exists"),
+    "of an earlier job": ((json(stored(POLICY, owner="another")),), NameTakenError, "of an earlier job of this name"),
+    "not readable": ((refusal(403, "Forbidden"),), ApiError, "403"),
+    "not to be made": ((refusal(404, "NotFound"), QUOTA), ApiError, "exceeded quota"),
+    "made by somebody meanwhile": ((refusal(404, "NotFound"), EXISTS), ApiError, "409"),
+}
+
+
+@pytest.mark.parametrize(("answers", "error", "message"), UNPROTECTED.values(), ids=UNPROTECTED.keys())
+async def test_without_the_isolation_no_pod_is_created(
+    server: ScriptedServer, children: Children, answers: tuple[Answer, ...], error: type[Exception], message: str
+) -> None:
+    server.will(*answers)
+
+    with pytest.raises(error, match=message):
+        await apply(children, ISOLATE, CreatePod(PODS[0]))
+
+    assert PODS_PATH not in {seen.path for seen in server.seen}
 
 
 async def test_another_conflict_is_an_error(server: ScriptedServer, children: Children) -> None:
@@ -253,7 +356,7 @@ DELETE = DeletePod("digits-worker-0", UID, 10)
 
 @pytest.fixture
 async def with_pod(children: Children) -> Children:
-    children.pods.write_through(orjson.dumps(OURS))
+    children.pods.of(NAMESPACE).write_through(orjson.dumps(OURS))
     return children
 
 
@@ -294,7 +397,7 @@ async def test_a_pod_that_takes_its_time_is_known_to_be_on_its_way_out(
 
     await apply(with_pod, DELETE)
 
-    (pod,) = with_pod.pods.group(JOB_UID)
+    (pod,) = with_pod.pods_of(NAMESPACE, JOB_UID)
     assert pod.terminating
 
 
@@ -308,13 +411,13 @@ async def test_a_deletion_that_is_refused_is_an_error(server: ScriptedServer, wi
 
 
 async def test_a_service_is_deleted_without_a_grace_period(server: ScriptedServer, children: Children) -> None:
-    children.services.write_through(orjson.dumps(stored(SERVICE, uid="s1")))
+    children.services.of(NAMESPACE).write_through(orjson.dumps(stored(SERVICE, uid="s1")))
     server.will(json({"kind": "Status", "status": "Success"}))
 
     await apply(children, DeleteService("digits-workers", "s1"))
 
     assert server.seen[0].body == {"preconditions": {"uid": "s1"}, "propagationPolicy": "Background"}
-    assert children.services.group(JOB_UID) == ()
+    assert children.services_of(NAMESPACE, JOB_UID) == ()
 
 
 IN_ORDER: tuple[tuple[Write, str], ...] = (
@@ -399,7 +502,7 @@ async def test_a_refresh_reads_all_of_the_job_and_of_nobody_else(server: Scripte
     await children.refresh(NAMESPACE, JOB_UID)
 
     assert names_of(children) == ["digits-worker-0", "digits-worker-1"]
-    assert [service.metadata.uid for service in children.services.group(JOB_UID)] == ["s1"]
+    assert [service.metadata.uid for service in children.services_of(NAMESPACE, JOB_UID)] == ["s1"]
     of_the_job = {"labelSelector": f"dtj.dev/job-uid={JOB_UID}", "limit": "500"}
     assert [(seen.method, seen.path, seen.query) for seen in server.seen] == [
         ("GET", PODS_PATH, of_the_job),
@@ -425,30 +528,30 @@ REFRESHED: dict[str, tuple[dict[str, Any], Answer, list[str]]] = {
 async def test_a_refresh(
     server: ScriptedServer, children: Children, known: dict[str, Any], answer: Answer, versions: list[str]
 ) -> None:
-    children.pods.write_through(orjson.dumps(known))
+    children.pods.of(NAMESPACE).write_through(orjson.dumps(known))
     server.will(answer, NO_SERVICE)
 
     await children.refresh(NAMESPACE, JOB_UID)
 
-    assert [pod.metadata.resource_version for pod in children.pods.group(JOB_UID)] == versions
+    assert [pod.metadata.resource_version for pod in children.pods_of(NAMESPACE, JOB_UID)] == versions
 
 
 async def test_a_service_that_is_gone_is_dropped(server: ScriptedServer, children: Children) -> None:
-    children.services.write_through(orjson.dumps(stored(SERVICE)))
+    children.services.of(NAMESPACE).write_through(orjson.dumps(stored(SERVICE)))
     server.will(page(version=20), NO_SERVICE)
 
     await children.refresh(NAMESPACE, JOB_UID)
 
-    assert children.services.group(JOB_UID) == ()
+    assert children.services_of(NAMESPACE, JOB_UID) == ()
 
 
 async def test_a_refresh_leaves_other_jobs_alone(server: ScriptedServer, children: Children) -> None:
-    children.pods.write_through(orjson.dumps(OF_ANOTHER_JOB))
+    children.pods.of(NAMESPACE).write_through(orjson.dumps(OF_ANOTHER_JOB))
     server.will(page(version=20), NO_SERVICE)
 
     await children.refresh(NAMESPACE, JOB_UID)
 
-    assert len(children.pods.group(OTHER_UID)) == 1
+    assert len(children.pods_of(NAMESPACE, OTHER_UID)) == 1
 
 
 async def test_a_refresh_that_is_refused_is_an_error_and_drops_nothing(
@@ -483,7 +586,7 @@ async def test_a_refresh_raises_no_ghost_of_a_pod_whose_deletion_the_watch_has_t
 async def test_caches_are_synced_once_both_are_listed(server: ScriptedServer, children: Children) -> None:
     server.will(json({"metadata": {"resourceVersion": "5"}}), silence())
     pods = asyncio.create_task(children.pods.run())
-    await children.pods.synced.wait()
+    await children.pods.synced()
     both = asyncio.create_task(children.synced())
     await asyncio.sleep(0)
     assert not both.done()
@@ -496,3 +599,14 @@ async def test_caches_are_synced_once_both_are_listed(server: ScriptedServer, ch
     for task in (pods, services):
         task.cancel()
     await asyncio.gather(pods, services, return_exceptions=True)
+
+
+async def test_what_another_namespace_says_of_a_job_means_nothing(children: Children) -> None:
+    for kind, manifest in ((children.pods, PODS[0]), (children.services, SERVICE)):
+        theirs = stored(manifest, uid="forged", version="99")
+        theirs["metadata"]["namespace"] = "attacker"
+        kind.of(NAMESPACE).write_through(orjson.dumps(stored(manifest)))
+        kind.of("attacker").write_through(orjson.dumps(theirs))
+
+    assert [pod.metadata.uid for pod in children.pods_of(NAMESPACE, JOB_UID)] == ["u1"]
+    assert [service.metadata.uid for service in children.services_of(NAMESPACE, JOB_UID)] == ["u1"]

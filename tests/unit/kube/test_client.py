@@ -5,11 +5,12 @@ from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import pytest
+from aiohttp import web
 
-from dtj.kube.client import MERGE_PATCH, REQUEST_TIMEOUT, WATCH_IDLE_TIMEOUT, Client
+from dtj.kube.client import IN_FLIGHT, MERGE_PATCH, REQUEST_TIMEOUT, WATCH_IDLE_TIMEOUT, Client
 from dtj.kube.connection import Connection
-from dtj.kube.errors import ApiError, KubeError, UnreachableError
-from tests.unit.kube.conftest import no_credentials
+from dtj.kube.errors import ApiError, KubeError, NotLeadingError, UnreachableError
+from tests.unit.kube.conftest import connection_to, no_credentials
 from tests.unit.kube.scripted_server import Answer, ScriptedServer, cut, json, refusal, silence, stream, text
 
 ATTEMPTS = 4
@@ -169,12 +170,51 @@ async def test_strange_refusal(server: ScriptedServer, client: Client, answer: b
     assert (caught.value.code, caught.value.reason, caught.value.message) == (404, "Unknown", message)
 
 
+async def test_who_may_not_write_still_asks(server: ScriptedServer) -> None:
+    server.will(json({}))
+    async with Client(connection_to(server), may_write=lambda: False) as client:
+        await client.request("GET", "/p")
+        for method in ("POST", "PUT", "PATCH", "DELETE"):
+            with pytest.raises(NotLeadingError, match=f"{method} /p: not sent"):
+                await client.request(method, "/p", body={})
+
+    assert [seen.method for seen in server.seen] == ["GET"]
+
+
+async def test_a_write_is_not_repeated_by_who_may_not_write_any_more(server: ScriptedServer) -> None:
+    may = iter([True, False])
+    server.will(refusal(500, "InternalError"))
+    async with Client(connection_to(server), may_write=lambda: next(may)) as client:
+        with pytest.raises(NotLeadingError):
+            await client.request("POST", "/p", body={})
+
+    assert len(server.seen) == 1
+
+
 async def test_the_rate_is_limited(server: ScriptedServer) -> None:
     server.will(*[json({})] * 4)
     async with Client(Connection(server.url, None, no_credentials), rate=0.5, burst=2) as client:
         await asyncio.gather(*(client.request("GET", "/p") for _ in range(4)))
 
     assert waits(server) == pytest.approx([0, 2, 2], abs=0.5)
+
+
+async def test_so_many_requests_are_under_way_and_the_others_wait_without_a_timeout(server: ScriptedServer) -> None:
+    under_way, most = 0, 0
+
+    async def slow(request: web.Request) -> web.StreamResponse:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(10)
+        under_way -= 1
+        return await json({})(request)
+
+    server.will(*[slow] * 3 * IN_FLIGHT)
+    async with Client(Connection(server.url, None, no_credentials)) as client:
+        await asyncio.gather(*(client.request("GET", "/p") for _ in range(3 * IN_FLIGHT)))
+
+    assert (most, len(server.seen)) == (IN_FLIGHT, 3 * IN_FLIGHT)
 
 
 async def lines(watch: AsyncIterator[bytes]) -> list[bytes]:
@@ -236,3 +276,22 @@ async def test_a_line_without_end_is_given_up(
 
     with pytest.raises(UnreachableError, match="longer than 1000 bytes"):
         await lines(client.watch("/p", {}))
+
+
+async def test_every_answer_is_told(server: ScriptedServer) -> None:
+    told: list[tuple[str, str]] = []
+    watches = (stream([b"{}\n"]), stream([b"{}\n"], then=cut()), cut())
+    server.will(json({}), refusal(404, "NotFound"), refusal(503, "Unavailable"), cut(), json({}), *watches)
+    async with Client(connection_to(server), on_answer=lambda *answer: told.append(answer)) as client:
+        await client.request("GET", "/p")
+        with pytest.raises(ApiError):
+            await client.request("DELETE", "/p")
+        await client.request("PATCH", "/p", body={})
+        assert [line async for line in client.watch("/p", {})] == [b"{}"]
+        for _ in "a watch that breaks", "one that never begins":
+            with pytest.raises(UnreachableError):
+                [line async for line in client.watch("/p", {})]
+
+    patches = [("PATCH", "503"), ("PATCH", "<error>"), ("PATCH", "200")]
+    watched = [("GET", "200"), ("GET", "200"), ("GET", "<error>"), ("GET", "<error>")]
+    assert told == [("GET", "200"), ("DELETE", "404"), *patches, *watched]

@@ -40,6 +40,7 @@ def service_account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "serviceaccount"
     folder.mkdir()
     (folder / "token").write_text("first\n", encoding="utf-8")
+    (folder / "namespace").write_text("dtj-system", encoding="utf-8")
     (folder / "ca.crt").write_bytes(Path(certifi.where()).read_bytes())
     monkeypatch.setattr("dtj.kube.connection._SERVICE_ACCOUNT", folder)
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
@@ -53,6 +54,7 @@ def test_in_a_pod_it_is_the_service_account(service_account: Path) -> None:
     assert connection.server == "https://10.96.0.1:6443"
     assert connection.tls is not None
     assert connection.tls.verify_mode is ssl.CERT_REQUIRED
+    assert connection.namespace == "dtj-system"
 
 
 def test_an_address_of_version_6_stands_in_brackets(service_account: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,7 +75,9 @@ async def test_a_renewed_token_is_read_within_a_minute(service_account: Path) ->
 
 
 def test_an_explicit_kubeconfig_comes_first(service_account: Path, tmp_path: Path) -> None:
-    assert connect(kubeconfig(tmp_path / "config")).server == SERVER
+    connection = connect(kubeconfig(tmp_path / "config"))
+
+    assert (connection.server, connection.namespace) == (SERVER, None)
 
 
 def test_an_account_without_an_address_is_none(

@@ -47,9 +47,34 @@ async def test_versions_of_all_pages(server: ScriptedServer, client: Client) -> 
 
     server.will(page("a", "1", "next"), page("b", "2"))
 
-    assert await jobs.list_versions(client) == {"a": "1", "b": "2"}
+    assert await jobs.list_versions(client) == jobs.Versions({"a": "1", "b": "2"})
     assert [seen.query.get("continue") for seen in server.seen] == [None, "next"]
     assert "PartialObjectMetadataList" in server.seen[0].headers["Accept"]
+
+
+FORBIDDEN = refusal(403, "Forbidden", "cannot list resource")
+
+
+def listing(uid: str) -> Answer:
+    return json({"metadata": {}, "items": [{"metadata": {"name": uid, "uid": uid, "resourceVersion": "1"}}]})
+
+
+async def test_a_namespace_that_may_not_be_read_hides_no_other(server: ScriptedServer, client: Client) -> None:
+    server.will(listing("a"), FORBIDDEN, listing("c"))
+
+    found = await jobs.list_versions(client, ("team-a", "team-b", "team-c"))
+
+    assert found == jobs.Versions({"a": "1", "c": "1"}, frozenset({"team-b"}))
+    assert [seen.path.split("/")[5] for seen in server.seen] == ["team-a", "team-b", "team-c"]
+
+
+@pytest.mark.parametrize("namespaces", [(), ("team-a",), ("team-a", "team-b")])
+async def test_where_nothing_may_be_read_that_is_an_error(
+    server: ScriptedServer, client: Client, namespaces: tuple[str, ...]
+) -> None:
+    server.will(*[FORBIDDEN] * max(1, len(namespaces)))
+    with pytest.raises(ApiError, match="cannot list resource"):
+        await jobs.list_versions(client, namespaces)
 
 
 async def test_the_status_is_swapped_only_if_the_job_is_as_it_was_read(server: ScriptedServer, client: Client) -> None:
@@ -144,7 +169,7 @@ def an_event(reason: Reason = Reason.UNSCHEDULABLE, message: str = "0/2 nodes") 
 
 
 async def write(client: Client, event: Event, attempt: int = 0, count: int = 1) -> None:
-    await jobs.write_event(client, a_job().build(), event, attempt, "2030-01-02T12:00:00Z", count)
+    await jobs.write_event(client, a_job().build().metadata, event, attempt, "2030-01-02T12:00:00Z", count)
 
 
 async def test_an_event(server: ScriptedServer, client: Client) -> None:

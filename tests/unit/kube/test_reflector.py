@@ -303,3 +303,30 @@ async def test_it_tells_when_it_last_heard_of_the_server(server: ScriptedServer,
         assert begin < heard
         await asyncio.sleep(30)
         assert following.pods.heard_at == heard
+
+
+@pytest.mark.parametrize("may_be_forbidden", [True, False])
+async def test_a_refusal_is_an_answer_only_where_it_may_come(
+    server: ScriptedServer, client: Client, may_be_forbidden: bool
+) -> None:
+    def ignore(before: object, after: object) -> None:
+        """Only the state matters here."""
+
+    server.will(refusal(403, "Forbidden", "no"), refusal(403, "Forbidden", "no"), silence())
+    pods = Reflector(client, "/pods", None, Pod, lambda pod: pod.name, ignore, may_be_forbidden=may_be_forbidden)
+    began = pods.heard_at
+    task = asyncio.create_task(pods.run())
+    async with asyncio.timeout(600):
+        await server.used_up.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+    assert pods.synced.is_set() is may_be_forbidden
+    assert (pods.heard_at > began) is may_be_forbidden
+
+
+async def test_after_a_refusal_it_asks_again(server: ScriptedServer, client: Client) -> None:
+    async with followed(
+        client, server, refusal(403, "Forbidden", "no"), listed(pod(0, 1), version=5), silence()
+    ) as now:
+        assert now.names == ["0"]

@@ -60,6 +60,7 @@ class Cluster:
     clock_steps: int = 0
     pods: dict[str, Raw] = field(default_factory=dict)
     service: Raw | None = None
+    network_policy: Raw | None = None
     lost_nodes: dict[str, NodeCondition] = field(default_factory=dict)
     quota: int | None = None
     template_refused: bool = False
@@ -135,6 +136,9 @@ class Cluster:
             self.service = {**manifest, "metadata": metadata}
         return self.service
 
+    def create_network_policy(self, manifest: Raw) -> None:
+        self.network_policy = self.network_policy or manifest
+
     def delete_pod(self, name: str, grace: int) -> None:
         """It stays until its kubelet has ended it; one that no kubelet knows of goes at once. A grace only shrinks."""
         pod = self.pods[name]
@@ -149,7 +153,7 @@ class Cluster:
             raise ConflictError
         self.job_is_gone = True
         self.pods.clear()
-        self.service = None
+        self.service = self.network_policy = None
 
     # What schedulers and kubelets do
 

@@ -14,7 +14,7 @@ from dtj.api import crd, environment, labels, names
 from dtj.api.conditions import ConditionType
 from dtj.api.job import DistributedTrainingJob
 from dtj.api.reasons import Reason
-from dtj.api.spec import CleanupPolicy, ExitCodeOperator, FailureRule, JobSpec, RuleAction
+from dtj.api.spec import CleanupPolicy, ExitCodeOperator, FailureRule, JobSpec, NetworkIsolation, RuleAction
 from dtj.api.status import FailureClass, JobStatus, LastFailure, Phase
 from dtj.lifecycle import status as status_of
 from dtj.lifecycle.decision import (
@@ -153,6 +153,7 @@ class Laws:
                     self.law_no_pods_while_suspended_or_finished(job)
                     self.law_pods_wait_for_the_backoff(now)
                     self.law_an_attempt_has_one_template(manifest)
+                    self.law_no_pod_runs_unprotected(job)
             case DeletePod(name, uid):
                 found = self.cluster.pods.get(name)
                 if found is not None and found["metadata"]["uid"] == uid and not is_terminating(found):
@@ -338,6 +339,10 @@ class Laws:
         assert not job.spec.suspend
         assert not self.cluster.status.has(ConditionType.SUSPENDED)
         assert not status_of.is_finished(self.cluster.status)
+
+    def law_no_pod_runs_unprotected(self, job: DistributedTrainingJob) -> None:
+        if job.spec.network_isolation is NetworkIsolation.JOB:
+            assert self.cluster.network_policy is not None
 
     def law_pods_wait_for_the_backoff(self, now: datetime) -> None:
         status = self.cluster.status

@@ -17,7 +17,16 @@ from dtj.controller.memory import Memory
 from dtj.lifecycle import status as status_of
 from dtj.lifecycle.children import NodeCondition, Pod, Service
 from dtj.lifecycle.decide import decide
-from dtj.lifecycle.decision import CreatePod, CreateService, Decision, DeleteJob, DeletePod, DeleteService, Write
+from dtj.lifecycle.decision import (
+    CreateNetworkPolicy,
+    CreatePod,
+    CreateService,
+    Decision,
+    DeleteJob,
+    DeletePod,
+    DeleteService,
+    Write,
+)
 from dtj.lifecycle.observe import Bucket, Observed, observe, occupies_node
 from dtj.lifecycle.obstacles import Obstacle
 from tests.unit.lifecycle.cluster_model import (
@@ -223,8 +232,8 @@ class Operator:
         self._call(write)
 
     def _apply(self, job: DistributedTrainingJob, writes: tuple[Write, ...], now: datetime) -> None:
-        """Services first, so that names exist when pods start; deletions before creations."""
-        order = (CreateService, DeletePod | DeleteService, CreatePod, DeleteJob)
+        """Names and isolation first, so that they exist when pods start; deletions before creations."""
+        order = (CreateService | CreateNetworkPolicy, DeletePod | DeleteService, CreatePod, DeleteJob)
         for kinds in order:
             for write in writes:
                 if isinstance(write, kinds):
@@ -249,6 +258,8 @@ class Operator:
                 self.pods[name] = self.cluster.create_pod(manifest)
             case CreateService(manifest):
                 self.service = self.cluster.create_service(manifest)
+            case CreateNetworkPolicy(manifest):
+                self.cluster.create_network_policy(manifest)
             case DeletePod(name, uid, grace):
                 self._delete_pod(name, uid, grace)
             case DeleteService(_, uid):

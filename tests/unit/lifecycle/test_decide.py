@@ -1,14 +1,18 @@
 """What the operator does in each situation, as it would be printed."""
 
+from dataclasses import replace
+
 import pytest
 
 from dtj.api.reasons import Reason
 from dtj.api.status import Phase, RoleStatus
-from dtj.lifecycle.decision import NOTHING, DeletePod
+from dtj.lifecycle.decide import decide
+from dtj.lifecycle.decision import NOTHING, CreateNetworkPolicy, DeletePod
 from dtj.lifecycle.failure import SETTLING
 from dtj.lifecycle.observe import observe
 from dtj.lifecycle.obstacles import Obstacle
-from tests.builders import JobBuilder, PodBuilder, a_job, a_pod, ago
+from dtj.plan.network_policy import network_policy
+from tests.builders import NOW, JobBuilder, PodBuilder, a_job, a_pod, ago
 from tests.unit.lifecycle.decided import BEGUN, COMPLETE, FAILED, NEW, RUNNING, decided, in_order, seen, text, worker
 
 LOST_PEER = "RuntimeError: Connection closed by peer"
@@ -80,6 +84,44 @@ CREATED: dict[str, tuple[tuple[PodBuilder, ...], bool, tuple[str, ...]]] = {
 @pytest.mark.parametrize(("pods", "service", "created"), CREATED.values(), ids=CREATED.keys())
 def test_only_what_is_missing_is_created(pods: tuple[PodBuilder, ...], service: bool, created: tuple[str, ...]) -> None:
     assert [line for line in text(BEGUN, *pods, service=service) if line.startswith("create")] == list(created)
+
+
+ISOLATE = "create network policy digits-workers"
+ISOLATED: dict[str, tuple[JobBuilder, tuple[PodBuilder, ...], list[str]]] = {
+    "a new job": (NEW, (), [ISOLATE, *CREATE[1:]]),
+    "a committed attempt without pods": (BEGUN, (), [ISOLATE, *CREATE[1:]]),
+    "a pod is missing": (BEGUN, (worker(0),), [ISOLATE, *CREATE[2:]]),
+    "all pods are there": (BEGUN, (worker(0), worker(1)), []),
+    "all pods run": (RUNNING, (worker(0).running(), worker(1).running()), []),
+    "an attempt that begins again": (
+        RUNNING.spec(failurePolicy={"maxRestarts": 1}),
+        (worker(0).failed(), worker(1).running()),
+        [ISOLATE, "create pod digits-worker-0-r1", "create pod digits-worker-1-r1"],
+    ),
+    "the end": (COMPLETE, (worker(0).succeeded(), worker(1).succeeded()), []),
+}
+
+
+@pytest.mark.parametrize(("job", "pods", "created"), ISOLATED.values(), ids=ISOLATED.keys())
+def test_the_isolation_comes_with_pods_and_before_them(
+    job: JobBuilder, pods: tuple[PodBuilder, ...], created: list[str]
+) -> None:
+    isolated, bare = (
+        [line for line in text(job.spec(networkIsolation=wish), *pods) if line.startswith("create")]
+        for wish in ("Job", "None")
+    )
+
+    assert isolated == created
+    assert bare == [line for line in created if line != ISOLATE]
+
+
+def test_the_operator_is_let_in_where_it_runs() -> None:
+    job = BEGUN.spec(networkIsolation="Job").build()
+    observed = replace(observe(job, [], None, None), operator_namespace="dtj-system")
+
+    (policy,) = (write for write in decide(job, observed, NOW).writes if isinstance(write, CreateNetworkPolicy))
+
+    assert policy.manifest == network_policy(job, "dtj-system")
 
 
 Told = tuple[Phase, Reason, str]

@@ -6,6 +6,7 @@ from dtj.api.reasons import Reason
 from dtj.api.status import JobStatus, Phase
 from dtj.lifecycle.decision import (
     NOTHING,
+    CreateNetworkPolicy,
     CreatePod,
     CreateService,
     Decision,
@@ -25,6 +26,7 @@ def test_one_line_per_effect_in_the_order_of_execution() -> None:
         events=(Event(EventType.WARNING, Reason.NON_ZERO_EXIT, "exit code 3"),),
         writes=(
             CreateService({"metadata": {"name": "a-workers"}}),
+            CreateNetworkPolicy({"metadata": {"name": "a-workers"}}),
             POD,
             DeletePod("a-worker-1", "u1", 10),
             DeleteService("a-workers", "u2"),
@@ -35,6 +37,7 @@ def test_one_line_per_effect_in_the_order_of_execution() -> None:
     assert render(decision).splitlines() == [
         "status: Failed (NonZeroExit), attempt 2, ready 0/2",
         "create service a-workers",
+        "create network policy a-workers",
         "create pod a-worker-0",
         "delete pod a-worker-1 (uid u1)",
         "delete service a-workers (uid u2)",

@@ -98,6 +98,7 @@ jobs = st.builds(
         {
             "cleanupPolicy": st.sampled_from(["Running", "All", "None"]),
             "suspend": st.sampled_from([False, False, False, True]),
+            "networkIsolation": st.sampled_from([None, "Job"]),
             "startupDeadlineSeconds": st.sampled_from([None, None, 30]),
             "activeDeadlineSeconds": st.sampled_from([None, None, 900]),
             "ttlSecondsAfterFinished": st.sampled_from([None, 0, 100]),
@@ -320,6 +321,10 @@ class JobLife(RuleBasedStateMachine):
     @rule()
     def somebody_deletes_the_service(self) -> None:
         self.cluster.service = None
+
+    @rule()
+    def somebody_deletes_the_network_policy(self) -> None:
+        self.cluster.network_policy = None
 
     @precondition(job_exists)
     @rule(suspend=st.booleans())

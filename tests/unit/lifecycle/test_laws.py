@@ -26,12 +26,15 @@ ROUNDS_TO_QUIET = 3
 """A transition, the counts that follow from it, and nothing."""
 
 jobs = st.builds(
-    lambda replicas, policy, restarts: (
-        a_job().replicas(replicas).spec(cleanupPolicy=policy, failurePolicy={"maxRestarts": restarts})
+    lambda replicas, policy, restarts, isolation: (
+        a_job()
+        .replicas(replicas)
+        .spec(cleanupPolicy=policy, failurePolicy={"maxRestarts": restarts}, networkIsolation=isolation)
     ),
     st.integers(1, 3),
     st.sampled_from(["Running", "All", "None"]),
     st.integers(0, 1),
+    st.sampled_from(["None", "Job"]),
 )
 
 
@@ -52,10 +55,10 @@ def look_and_die(cluster: Cluster, calls: int) -> None:
 def end_of(cluster: Cluster) -> tuple[object, ...]:
     """Everything that should not depend on whether somebody died on the way."""
     pods = {name: (pod["metadata"]["labels"], pod["spec"], pod["status"]) for name, pod in cluster.pods.items()}
-    return cluster.status, pods, cluster.service is None
+    return cluster.status, pods, cluster.service is None, cluster.network_policy is None
 
 
-@given(jobs, st.integers(0, 5))
+@given(jobs, st.integers(0, 6))
 def test_a_crash_between_any_two_calls_heals(job: JobBuilder, calls: int) -> None:
     """Whatever was left undone is done by the next look, and the job ends as if nothing had happened."""
     crashed, smooth = Cluster.with_job(job), Cluster.with_job(job)

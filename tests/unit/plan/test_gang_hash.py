@@ -33,6 +33,7 @@ SAME: dict[str, tuple[JobBuilder, JobBuilder]] = {
     "containers in another order": (JOB, reversed_containers()),
     "roles in another order": (ROLES, reversed_roles()),
     "policies": (JOB, JOB.spec(ttlSecondsAfterFinished=3, cleanupPolicy="All", failurePolicy={"maxRestarts": 9})),
+    "no isolation, as by default": (JOB, JOB.spec(networkIsolation="None")),
     "suspended": (JOB, JOB.spec(suspend=True)),
 }
 OTHERS: dict[str, JobBuilder] = {
@@ -41,6 +42,7 @@ OTHERS: dict[str, JobBuilder] = {
     "another value": JOB.container(env=[ENV[0], {"name": "B", "value": "3"}]),
     "another count": JOB.replicas(2),
     "processes": JOB.spec(processesPerReplica=1),
+    "isolation": JOB.spec(networkIsolation="Job"),
     "no role": JOB.spec(roles=[]),
     "metadata": JOB.pod_metadata(labels={"team": "a"}),
 }
@@ -54,6 +56,10 @@ def test_the_api_server_takes_these_for_equal_and_so_do_we(before: JobBuilder, a
 @pytest.mark.parametrize("changed", OTHERS.values(), ids=OTHERS.keys())
 def test_another_gang(changed: JobBuilder) -> None:
     assert of(changed) != of(JOB)
+
+
+def test_an_upgrade_of_the_operator_is_no_change_of_a_job() -> None:
+    assert of(a_job()) == "1:fd077652e0694d7a", "jobs that run have this digest in their status"
 
 
 def test_the_digest_names_its_formula() -> None:
