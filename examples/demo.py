@@ -167,7 +167,7 @@ def say_what_next(tools: str, teardown: str) -> None:
         f"  kubectl get dtj {JOB} -o yaml       # conditions, counts, times\n"
         f"  kubectl describe dtj {JOB}          # events\n"
         "  kubectl explain dtj.spec             # every field\n"
-        f"  kubectl logs -n {NAMESPACE} deployment/dtj-operator\n"
+        f"  kubectl logs -n {NAMESPACE} -l dtj.dev/component=operator --prefix\n"
         f"Tear down:\n  {teardown}",
         flush=True,
     )
