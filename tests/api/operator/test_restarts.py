@@ -80,8 +80,10 @@ def test_at_no_moment_are_there_more_pods_than_the_job_asks_for(scene: Scene) ->
 
 
 def is_active(pod: Object) -> bool:
-    """As Job and quota controllers count: it takes part, or may yet."""
-    return "deletionTimestamp" not in pod["metadata"] and pod["status"].get("phase") not in {"Succeeded", "Failed"}
+    """It takes part, or may yet. The phase of one whose containers have ended comes later, from its kubelet."""
+    states = [container["state"] for container in pod["status"].get("containerStatuses", ())]
+    has_ended = bool(states) and all("terminated" in state for state in states)
+    return "deletionTimestamp" not in pod["metadata"] and not has_ended
 
 
 def test_failures_in_a_row_are_held_back_and_end_the_job(scene: Scene) -> None:
