@@ -154,6 +154,11 @@ def started(command: Sequence[str | bytes], env: Mapping[str, str] | None = None
                 pipe.close()
 
 
+def close_input(running: Running) -> None:
+    assert running.process.stdin is not None
+    running.process.stdin.close()
+
+
 def wait_until(condition: Callable[[], bool]) -> None:
     deadline = time.monotonic() + DEADLINE_S
     while not condition():

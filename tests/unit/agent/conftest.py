@@ -4,6 +4,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.agent.agent_process import Agent, archive
+from tests.unit.agent.asking import TOKEN
 
 
 @pytest.fixture(scope="session")
@@ -80,3 +81,16 @@ def port() -> int:
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
         return int(unused.getsockname()[1])
+
+
+@pytest.fixture
+def job(port: int, tmp_path: Path) -> dict[str, str]:
+    """What the operator sets in the pod of node rank 0."""
+    log = tmp_path / "termination-log"
+    log.touch()
+    return {
+        "DTJ_AGENT_PORT": str(port), "DTJ_AGENT_TOKEN": TOKEN, "DTJ_JOB_NAME": "digits", "DTJ_JOB_UID": "0b1c",
+        "DTJ_NAMESPACE": "team", "DTJ_ROLE": "worker", "DTJ_REPLICA_INDEX": "0", "DTJ_ATTEMPT": "2",
+        "DTJ_NODE_RANK": "0", "DTJ_NNODES": "2", "DTJ_PROCESSES_PER_REPLICA": "2", "DTJ_RANK_ZERO_HOST": "127.0.0.1",
+        "DTJ_TERMINATION_LOG": str(log),
+    }  # fmt: skip

@@ -1,66 +1,33 @@
 """A whole agent tells how far training is, and nothing about that disturbs the training."""
 
-import http.client
 import json
 import os
 import signal
 import socket
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.unit.agent.agent_process import Agent, Running, children, has_ended, kill, started, state, wait_until
-
-TOKEN = "a1b2"  # noqa: S105 - of these tests
-
-
-@pytest.fixture
-def job(port: int, tmp_path: Path) -> dict[str, str]:
-    """What the operator sets in the pod of node rank 0."""
-    log = tmp_path / "termination-log"
-    log.touch()
-    return {
-        "DTJ_AGENT_PORT": str(port), "DTJ_AGENT_TOKEN": TOKEN, "DTJ_JOB_NAME": "digits", "DTJ_JOB_UID": "0b1c",
-        "DTJ_NAMESPACE": "team", "DTJ_ROLE": "worker", "DTJ_REPLICA_INDEX": "0", "DTJ_ATTEMPT": "2",
-        "DTJ_NODE_RANK": "0", "DTJ_NNODES": "2", "DTJ_PROCESSES_PER_REPLICA": "2", "DTJ_RANK_ZERO_HOST": "127.0.0.1",
-        "DTJ_TERMINATION_LOG": str(log),
-    }  # fmt: skip
+from tests.unit.agent.agent_process import (
+    Agent,
+    children,
+    close_input,
+    has_ended,
+    kill,
+    started,
+    state,
+    wait_until,
+)
+from tests.unit.agent.asking import TOKEN, told
 
 
 def words(job: Mapping[str, str]) -> dict[str, Any] | None:
     """The termination message."""
     text = Path(job["DTJ_TERMINATION_LOG"]).read_text()
     return dict(json.loads(text)) if text else None
-
-
-def ask(job: Mapping[str, str]) -> dict[str, Any] | None:
-    """What the operator reads; None while nobody answers."""
-    client = http.client.HTTPConnection("127.0.0.1", int(job["DTJ_AGENT_PORT"]), timeout=30)
-    try:
-        client.request("GET", "/v1/progress", headers={"Authorization": f"Bearer {TOKEN}"})
-        response = client.getresponse()
-        assert response.status == 200
-        return dict(json.load(response))
-    except ConnectionRefusedError:
-        return None
-    finally:
-        client.close()
-
-
-def told(job: Mapping[str, str], condition: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
-    """The first answer that fulfils ``condition``."""
-    found: list[dict[str, Any]] = []
-
-    def holds() -> bool:
-        answer = ask(job)
-        found[:] = [] if answer is None else [answer]
-        return answer is not None and condition(answer)
-
-    wait_until(holds)
-    return found[0]
 
 
 REPORTS = """
@@ -72,11 +39,6 @@ sys.stdin.read()
 """Reports once, and ends with its input."""
 
 BAR = "echo; printf ' 45%%|####5     | 450/1000 [00:12<00:15, 36.1it/s]\\r' >&2; read -r _"
-
-
-def close_input(running: Running) -> None:
-    assert running.process.stdin is not None
-    running.process.stdin.close()
 
 
 @pytest.mark.parametrize(
