@@ -129,6 +129,7 @@ _MEGATRON_OTHER = (
     _MEGATRON_BATCH,
 )
 _TORCHTITAN = re.compile(r"(validate )?step: *(\d+) +loss: ")
+_TORCHTITAN_PLAN = re.compile(r"Trainer is initialized with .*\btotal steps (\d+)\b")
 _TRAIN_EPOCH = re.compile(r"\bTrain Epoch: (\d+) \[(\d+)/(\d+) \( *[\d.]+%\)\]")
 _EPOCH = re.compile(r"\b[Ee]poch {0,4}([=:]?) {0,4}(\[?)(\d+)(?:\.\d+)?(?:/(\d+))?(?![\w/])")
 _STEP = re.compile(r"\b(?:global_)?(?:[Ss]tep|[Ii]ter(?:ation)?) {0,4}([=:]?) {0,4}(\[?)(\d+)(?:/(\d+))?(?![\w/])")
@@ -163,6 +164,12 @@ def _read_torchtitan(text: str) -> Reading | None:
     if found[1]:
         return Reading("torchtitan", metrics={f"validation_{name}": value for name, value in told.items()})
     return Reading("torchtitan", int(found[2]), metrics=told)
+
+
+def _read_torchtitan_plan(text: str) -> Reading | None:
+    """Said once, before the first step; the lines of the steps do not tell how many there will be."""
+    found = _TORCHTITAN_PLAN.search(text)
+    return None if found is None else Reading("torchtitan", total_steps=int(found[1]))
 
 
 def _read_train_epoch(text: str) -> Reading | None:
@@ -202,6 +209,7 @@ _STATELESS = (
     ("iteration ", _read_megatron),
     ("Train Epoch: ", _read_train_epoch),
     ("step:", _read_torchtitan),
+    ("total steps ", _read_torchtitan_plan),
     ("poch", _read_pairs),
     ("tep", _read_pairs),
     ("ter", _read_pairs),
