@@ -32,6 +32,7 @@ class Profiled(Ours):
 
     def __init__(self, cluster: Cluster, directory: Path, *options: str) -> None:
         super().__init__(cluster, *options)
+        self._program = _program()
         self._directory = directory
 
     def prepare(self, namespace: str, shape: Shape) -> None:
@@ -40,7 +41,7 @@ class Profiled(Ours):
         self._stacks = self._directory / f"{next(_numbers)}-{shape.jobs}x{shape.workers}.folded"
         self._spy = subprocess.Popen(
             [
-                *(_program(), "record", "--pid", str(self.operator.pid), "--rate", str(RATE), "--format", "raw"),
+                *(self._program, "record", "--pid", str(self.operator.pid), "--rate", str(RATE), "--format", "raw"),
                 *("--output", str(self._stacks), "--function", "--gil"),  # who waits holds no lock
             ],
             stdout=subprocess.DEVNULL,

@@ -4,6 +4,7 @@ import math
 import os
 import platform
 import statistics
+import subprocess
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -103,8 +104,21 @@ def machine() -> dict[str, object]:
         "memory_gb": round(memory / 1e9, 1),
         "kernel": platform.release(),
         "python": platform.python_version(),
+        "commit": _commit(),
         "load_before": float(Path("/proc/loadavg").read_text(encoding="ascii").split()[0]),
     }
+
+
+def _commit() -> str:
+    """Of the working tree, with a mark if it was changed since; empty where there is no Git."""
+    command = ("git", "describe", "--always", "--dirty", "--abbrev=12")
+    try:
+        done = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=False
+        )
+    except FileNotFoundError:
+        return ""
+    return done.stdout.strip()
 
 
 def _row(group: Sequence[Run]) -> Row:

@@ -5,6 +5,7 @@ import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from dtj.api import names
@@ -133,15 +134,17 @@ def rest(cluster: Cluster, make: Maker, shape: Shape, sizes: Sizes) -> Measured:
         return measured
 
 
-def among_finished(cluster: Cluster, make: Maker, shape: Shape, sizes: Sizes) -> Measured:
-    """Creation, while many finished jobs lie around."""
+def among_finished(finished: int, cluster: Cluster, make: Maker, shape: Shape, sizes: Sizes) -> Measured:
+    """Creation, while so many finished jobs lie around."""
     path = jobs_path(cluster.new_namespace("finished"))
-    bodies = [manifests.finished_job(f"job-{number}") for number in range(sizes.of(FINISHED_JOBS))]
+    bodies = [manifests.finished_job(f"job-{number}") for number in range(finished)]
     cluster.client.send(Call("POST", path, body) for body in bodies)
     cluster.client.send(
         Call("PATCH", f"{path}/{body['metadata']['name']}/status", {"status": body["status"]}) for body in bodies
     )
-    return creation(cluster, make, shape, sizes)
+    measured = creation(cluster, make, shape, sizes)
+    measured.measures[FINISHED] = finished
+    return measured
 
 
 def without_poison(cluster: Cluster, make: Maker, shape: Shape, _: Sizes) -> Measured:
@@ -180,11 +183,22 @@ def node_lost(cluster: Cluster, make: Maker, shape: Shape, _: Sizes) -> Measured
         return measured
 
 
-FINISHED_JOBS = 5_000
+FINISHED = "finished_jobs"
+"""A measure, although it is known before: what the others grow with, or do not."""
+
+
+def _among_finished(sizes: Sizes) -> list[Case]:
+    shape = Shape(sizes.of(200), 4)
+    return [
+        Case("I", shape, partial(among_finished, finished), only_ours=True, variant=f"among {finished:,} finished")
+        for finished in (0, sizes.of(1_000), sizes.of(5_000))
+    ]
+
+
 Scenario = Callable[[Sizes], list[Case]]
 _SCENARIOS: Mapping[str, Scenario] = {
-    "A": lambda sizes: [Case("A", Shape(1, sizes.of(workers)), creation) for workers in (250, 1_000)],
-    "B": lambda sizes: [Case("B", Shape(sizes.of(jobs), 4), creation) for jobs in (200, 1_000)],
+    "A": lambda sizes: [Case("A", Shape(1, sizes.of(workers)), creation) for workers in (250, 500, 1_000)],
+    "B": lambda sizes: [Case("B", Shape(sizes.of(jobs), 4), creation) for jobs in (50, 200, 1_000)],
     "C": lambda _: [Case("C", Shape(1, 4), life)],
     "D": lambda sizes: [Case("D", Shape(1, workers), restart) for workers in (4, max(4, sizes.of(1_000)))],
     "E": lambda sizes: [Case("E", Shape(sizes.of(1_000), 10), rest, only_ours=True)],
@@ -193,10 +207,7 @@ _SCENARIOS: Mapping[str, Scenario] = {
         Case("H", Shape(sizes.of(100), 4), without_poison, only_ours=True),
         Case("H", Shape(sizes.of(100), 4), beside_poison, only_ours=True, variant="poisoned"),
     ],
-    "I": lambda sizes: [
-        Case("I", Shape(sizes.of(200), 4), creation, only_ours=True),
-        Case("I", Shape(sizes.of(200), 4), among_finished, only_ours=True, variant="among finished"),
-    ],
+    "I": _among_finished,
 }
 
 

@@ -4,6 +4,8 @@ from tests.bench.scale import plots, report
 from tests.bench.scale.report import Run, Spread
 from tests.bench.scale.usage import Usage
 
+ONCE = Spread(1, 1, 1)
+
 
 def a_run(contestant: str, jobs: int, created_s: float) -> Run:
     usage = {"client": Usage(1, 1)}
@@ -19,3 +21,24 @@ def test_points_are_ordered_by_pods_whatever_came_first() -> None:
         "ours, jobs of 4 workers": [(4, Spread(0.5, 0.5, 0.5)), (40, Spread(2, 2, 2))],
         "floor, jobs of 4 workers": [(40, Spread(1, 1, 1))],
     }
+
+
+def among(finished: int, created_s: float) -> Run:
+    measures = {"created_s": created_s, "finished_jobs": finished}
+    return Run(f"I: 200 x 4 among {finished}", "ours", 1, 200, 4, measures, {"operator": Usage(1, 1)}, {})
+
+
+def test_what_lies_around_is_a_picture_of_its_own() -> None:
+    table = report.rows([among(5_000, 2.0), among(0, 1.5), a_run("ours", 10, 2.0)])
+
+    found = plots.among_finished(table)
+
+    assert found == {
+        "all pods created": [(0, Spread(1.5, 1.5, 1.5)), (5_000, Spread(2, 2, 2))],
+        "CPU of the operator": [(0, ONCE), (5_000, ONCE)],
+    }
+
+
+def test_nothing_is_drawn_of_what_was_not_measured() -> None:
+    assert plots.among_finished(report.rows([a_run("ours", 10, 2.0)])) == {}
+    assert plots.lines(report.rows([among(0, 1.5)]), lambda row: row.measures["created_s"]) == {}

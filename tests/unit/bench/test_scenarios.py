@@ -11,14 +11,14 @@ from tests.bench.scale.manifests import Shape
 from tests.bench.scale.scenarios import Sizes
 
 FULL = {
-    "A": [(1, 250), (1, 1_000)],
-    "B": [(200, 4), (1_000, 4)],
+    "A": [(1, 250), (1, 500), (1, 1_000)],
+    "B": [(50, 4), (200, 4), (1_000, 4)],
     "C": [(1, 4)],
     "D": [(1, 4), (1, 1_000)],
     "E": [(1_000, 10)],
     "G": [(1_000, 1)],
     "H": [(100, 4), (100, 4)],
-    "I": [(200, 4), (200, 4)],
+    "I": [(200, 4), (200, 4), (200, 4)],
 }
 
 
@@ -58,7 +58,7 @@ def test_no_two_cases_are_called_the_same() -> None:
 
 def test_a_scale_leaves_something_of_everything() -> None:
     assert [str(case.shape) for case in scenarios.cases("BD", Sizes(scale=0.001))] == [
-        "1 x 4", "1 x 4", "1 x 4", "1 x 4",
+        "1 x 4", "1 x 4", "1 x 4", "1 x 4", "1 x 4",
     ]  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 First step of ``reconcile``; its value and the job are all that ``decide`` sees.
 """
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
@@ -32,7 +33,7 @@ class Bucket(StrEnum):
     NEWER = "newer"
 
 
-_OF_OTHER_ATTEMPTS: Final = (Bucket.OLDER, Bucket.NEWER)
+_OF_CURRENT_ATTEMPT: Final = tuple(bucket for bucket in Bucket if bucket not in {Bucket.OLDER, Bucket.NEWER})
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ class Observed:
     operator_namespace: str | None = None
 
     def count(self, bucket: Bucket, role: str | None = None) -> int:
-        return sum(1 for pod in self.pods[bucket] if role is None or pod.role == role)
+        return len(self.pods[bucket]) if role is None else self._numbers[bucket, role]
 
     def succeeded_and_gone(self, group: Group, told: int, gone_before: int) -> int:
         """How many pods of a role are missing because they were removed after their success.
@@ -62,7 +63,8 @@ class Observed:
         pods were missing even then. Finished pods are removed by drains, by garbage collection and by people, and that
         must not undo what they did.
         """
-        missing = max(0, group.replicas - sum(1 for pod in self.current if pod.role == group.role))
+        there = sum(self._numbers[bucket, group.role] for bucket in _OF_CURRENT_ATTEMPT)
+        missing = max(0, group.replicas - there)
         gone_before = min(gone_before, missing)
         there_before = told - gone_before
         gone_now = min(missing - gone_before, there_before - self.count(Bucket.SUCCEEDED, group.role))
@@ -71,7 +73,12 @@ class Observed:
     @cached_property
     def current(self) -> tuple[Pod, ...]:
         """All pods of the current attempt."""
-        return tuple(pod for bucket in Bucket if bucket not in _OF_OTHER_ATTEMPTS for pod in self.pods[bucket])
+        return tuple(pod for bucket in _OF_CURRENT_ATTEMPT for pod in self.pods[bucket])
+
+    @cached_property
+    def _numbers(self) -> Counter[tuple[Bucket, str]]:
+        """Of pods, by bucket and role: a decision asks for them a dozen times."""
+        return Counter((bucket, pod.role) for bucket, pods in self.pods.items() for pod in pods)
 
     @cached_property
     def filled(self) -> frozenset[Slot]:
