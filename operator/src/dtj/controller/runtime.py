@@ -20,6 +20,7 @@ from dtj.controller.jobs import JobStore
 from dtj.controller.leadership import Leadership
 from dtj.controller.logs import about
 from dtj.controller.options import Election, Options
+from dtj.controller.pod_news import AT_ONCE, CALM, how_soon
 from dtj.controller.queue import Key, WorkQueue
 from dtj.controller.reconcile import Reconciler
 from dtj.controller.scrape import MetricsPage
@@ -33,7 +34,6 @@ from dtj.kube.leases import Leases
 from dtj.kube.nodes import Nodes
 from dtj.kube.reflector import Child
 from dtj.lifecycle.children import Pod, Service
-from dtj.lifecycle.observe import has_ended, has_failed
 
 log = logging.getLogger(__name__)
 
@@ -43,15 +43,6 @@ RESYNC_INTERVAL: Final = 300.0
 OBSTACLE_BACKOFF: Final = 10.0
 """Seconds before a refused write is tried again, at least: a broken job costs one write in this time."""
 SILENCE_LIMIT: Final = 180.0
-CALM: Final = 0.05
-GATHERING: Final = 0.5
-GATHERING_PER_POD: Final = 0.0005
-"""Seconds in which changes of a job's pods are gathered for one look, ``CALM`` where they may be the last ones: all
-run, or one has succeeded. What else they go through is shown to people and decides nothing; a start is three changes of
-each pod, and a look takes the longer the more pods there are. No failure waits, nor does the last end.
-"""
-DELETION_DELAY: Final = 0.5
-"""Seconds before a deleted pod is looked at: mostly its job was deleted, and word of that comes on another watch."""
 
 
 class Runtime:
@@ -222,15 +213,11 @@ class Runtime:
             self._reconciler.remember(pod)
         if not self._leading:
             return
-        pods, running = self._children.number_of_pods(key.namespace, key.uid)
-        ended = after is not None and has_ended(after) and not (before is not None and has_ended(before))
-        if after is not None and ended and (has_failed(after) or running == 0):
-            self._queue.add(key, urgent=True)  # who succeeded as the last one may be deleted at once
-        elif after is not None and (has_ended(after) or not after.terminating):
-            calm = CALM if running == pods else (CALM if ended else GATHERING) + GATHERING_PER_POD * pods
-            self._queue.add_soon(key, calm, despite_backoff=ended)
+        soon = how_soon(before, after, *self._children.number_of_pods(key.namespace, key.uid))
+        if soon is AT_ONCE:
+            self._queue.add(key, urgent=True)
         else:
-            self._queue.add_after(key, DELETION_DELAY)
+            self._queue.add_soon(key, soon.within, despite_backoff=soon.despite_backoff)
 
     def _on_service(self, before: Service | None, after: Service | None) -> None:
         service = after or before
