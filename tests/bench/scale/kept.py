@@ -13,7 +13,10 @@ def main() -> None:
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE", help="what --json of the benchmark wrote")
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw SVGs there; needs the group `bench`")
     options = parser.parse_args()
-    runs = [run for file in options.files for run in report.read(json.loads(file.read_text(encoding="utf-8")))]
+    documents = [json.loads(file.read_text(encoding="utf-8")) for file in options.files]
+    if not report.of_one_machine(documents):
+        parser.error("these are results of different machines, or of different Pythons: they can't be put together")
+    runs = [run for document in documents for run in report.read(document)]
     say(report.markdown(runs))
     if options.plots is not None:
         plots.draw(runs, options.plots)

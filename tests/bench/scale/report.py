@@ -97,6 +97,12 @@ def read(content: dict[str, Any]) -> list[Run]:
     ]
 
 
+def of_one_machine(documents: Iterable[dict[str, Any]]) -> bool:
+    """Whether all were measured on a machine of this kind; its load and the commit may differ."""
+    varying = {"load_before", "commit"}
+    return len({tuple((k, v) for k, v in each["machine"].items() if k not in varying) for each in documents}) <= 1
+
+
 def machine() -> dict[str, object]:
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
     return {

@@ -81,3 +81,12 @@ def test_percentiles(values: list[float], percent: float, expected: float) -> No
 )
 def test_short_numbers(number: float, written: str) -> None:
     assert report.short(number) == written
+
+
+def test_results_of_one_machine() -> None:
+    own = {"cores": 2, "python": "3.11.7"}
+    first, later = ({"machine": {**own, "load_before": load, "commit": str(load)}} for load in (0.1, 2.0))
+    other = {"machine": {**own, "cores": 64, "load_before": 0.1, "commit": "0.1"}}
+
+    assert report.of_one_machine([first, later])
+    assert not report.of_one_machine([first, other])
