@@ -30,7 +30,7 @@ from dtj.lifecycle.observe import runs
 
 log = logging.getLogger(__name__)
 
-IN_FLIGHT: Final = 64
+IN_FLIGHT: Final = 32
 """Writes of one job under way at the same time: a quarter of what the client sends at once; others want a turn."""
 
 BATCHES: Final[tuple[tuple[type[Write], ...], ...]] = (

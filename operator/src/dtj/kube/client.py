@@ -26,7 +26,7 @@ DEFAULT_BURST: Final = 2000
 """Requests per second, and at once. The API server shares itself out fairly and answers 429 where it must, which is
 obeyed; this only bounds what a fault of this program could do."""
 
-IN_FLIGHT: Final = 256
+IN_FLIGHT: Final = 128
 """Requests under way at once, and so connections beside those of the watches. Each costs both sides some milliseconds
 of processor time to open, and a busy server answers no faster when it is asked more at once."""
 
