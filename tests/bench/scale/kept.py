@@ -14,8 +14,8 @@ def main() -> None:
     parser.add_argument("--plots", type=Path, metavar="DIRECTORY", help="draw SVGs there; needs the group `bench`")
     options = parser.parse_args()
     documents = [json.loads(file.read_text(encoding="utf-8")) for file in options.files]
-    if not report.of_one_machine(documents):
-        parser.error("these are results of different machines, or of different Pythons: they can't be put together")
+    if differ := report.differences(documents):
+        parser.error(f"they can't be put together, these differ: {', '.join(differ)}")
     runs = [run for document in documents for run in report.read(document)]
     say(report.markdown(runs))
     if options.plots is not None:

@@ -44,15 +44,14 @@ def lines(table: Sequence[Row], value: Callable[[Row], Spread]) -> dict[str, Poi
 
 def among_finished(table: Sequence[Row]) -> dict[str, Points]:
     """Until all pods of a burst are created, and what that costs the operator, by the number of finished jobs."""
-    measured = [row for row in table if FINISHED in row.measures]
-    values: dict[str, Callable[[Row], Spread]] = {
-        "all pods created": lambda row: row.measures[CREATED],
-        "CPU of the operator": _own_cpu,
-    }
-    found = {
-        what: sorted((row.measures[FINISHED].median, value(row)) for row in measured) for what, value in values.items()
-    }
-    return {what: points for what, points in found.items() if points}
+    found: dict[str, Points] = {}
+    for row in sorted(
+        (row for row in table if FINISHED in row.measures), key=lambda row: row.measures[FINISHED].median
+    ):
+        finished = row.measures[FINISHED].median
+        found.setdefault(f"{row.pods} pods, all created", []).append((finished, row.measures[CREATED]))
+        found.setdefault(f"{row.pods} pods, CPU of the operator", []).append((finished, _own_cpu(row)))
+    return found
 
 
 def _own_cpu(row: Row) -> Spread:

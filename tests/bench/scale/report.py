@@ -97,10 +97,14 @@ def read(content: dict[str, Any]) -> list[Run]:
     ]
 
 
-def of_one_machine(documents: Iterable[dict[str, Any]]) -> bool:
-    """Whether all were measured on a machine of this kind; its load and the commit may differ."""
-    varying = {"load_before", "commit"}
-    return len({tuple((k, v) for k, v in each["machine"].items() if k not in varying) for each in documents}) <= 1
+def differences(documents: Iterable[dict[str, Any]]) -> list[str]:
+    """What several documents were not measured alike in, such as "commit": their runs are no repetitions of each other.
+
+    The load before may differ.
+    """
+    machines = [each["machine"] for each in documents]
+    names = dict.fromkeys(name for each in machines for name in each if name != "load_before")
+    return [name for name in names if len({str(each.get(name)) for each in machines}) > 1]
 
 
 def machine() -> dict[str, object]:
@@ -122,7 +126,7 @@ def _commit() -> str:
         done = subprocess.run(
             command, cwd=Path(__file__).parent, capture_output=True, text=True, timeout=10, check=False
         )
-    except FileNotFoundError:
+    except (FileNotFoundError, subprocess.TimeoutExpired):
         return ""
     return done.stdout.strip()
 

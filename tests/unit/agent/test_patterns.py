@@ -297,6 +297,29 @@ def test_single_lines(line: str, expected: Reading | None) -> None:
     assert read(line) == [expected]
 
 
+PLAN = "Trainer is initialized with local batch size 2, sequence length 64, total steps 6 (warmup 2)"
+STEP = "step:  3  loss:  7.08510  grad_norm:  1.7789  memory:  2.00GiB(8.33%)  tps: 76"
+
+
+@pytest.mark.parametrize(
+    ("lines", "total"),
+    [
+        pytest.param([PLAN, STEP], 6, id="it is said"),
+        pytest.param([PLAN, bar("Generating train split", 12, 12), STEP], 6, id="another bar comes between"),
+        pytest.param([bar("", 12, 12), PLAN, "epoch=1/3", STEP], 6, id="before and between"),
+        pytest.param([STEP], None, id="it was not said"),
+        pytest.param([PLAN.replace(", total steps 6", ""), STEP], None, id="said otherwise"),
+    ],
+)
+def test_torchtitan_says_once_how_many_steps_it_plans(lines: Sequence[str], total: int | None) -> None:
+    told = read(*lines)[-1]
+    assert told is not None
+    assert (told.source, told.step, told.total_steps) == ("torchtitan", 3, total)
+    assert read(*lines, STEP.replace("step", "validate step"))[-1] == Reading(
+        "torchtitan", metrics={"validation_loss": 7.0851, "validation_grad_norm": 1.7789, "validation_tps": 76}
+    )
+
+
 def test_colours_and_bytes_that_are_no_text_do_not_matter() -> None:
     line = b"\x1b[1m\xff\xfe \x1b]0;title\x07\x1b[32mepoch\x1b[0m=3/20 loss=0.5 \xc3"
     assert readings([line + b"\n"]) == [Reading("keyvalue", epoch=3, total_epochs=20, metrics={"loss": 0.5})]
@@ -361,6 +384,7 @@ def test_of_a_flood_the_newest_lines_are_kept() -> None:
         "\x1b]" * 2000,
         "1" * 4000 + "/step",
         "epoch=" + "9" * 4000,
+        "Trainer is initialized with " * 80 + "total steps " + "1" * 1800 + "_",
     ],
     ids=lambda line: line[:12],
 )

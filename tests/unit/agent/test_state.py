@@ -69,11 +69,6 @@ REPORT_TOLD = {"source": "report", "step": 30, "totalSteps": 50, "firstStep": 30
             id="the first of two presets counts the steps",
         ),
         pytest.param(
-            [News("torchtitan", total_steps=9), News("torchtitan", step=5, metrics=LOSS)],
-            {"source": "torchtitan", "step": 5, "totalSteps": 9, "firstStep": 5, "metrics": LOSS},
-            id="how many steps there will be is said before",
-        ),
-        pytest.param(
             [LOG, TQDM, LOG._replace(epoch=0.5)],
             {"source": "tqdm", "step": 450, "totalSteps": 1000, "firstStep": 450, "epoch": 0.5, "metrics": LOSS},
             id="lines with losses go along with the bar",

@@ -23,19 +23,21 @@ def test_points_are_ordered_by_pods_whatever_came_first() -> None:
     }
 
 
-def among(finished: int, created_s: float) -> Run:
+def among(finished: int, created_s: float, jobs: int = 200) -> Run:
     measures = {"created_s": created_s, "finished_jobs": finished}
-    return Run(f"I: 200 x 4 among {finished}", "ours", 1, 200, 4, measures, {"operator": Usage(1, 1)}, {})
+    return Run(f"I: {jobs} x 4 among {finished}", "ours", 1, jobs, 4, measures, {"operator": Usage(1, 1)}, {})
 
 
 def test_what_lies_around_is_a_picture_of_its_own() -> None:
-    table = report.rows([among(5_000, 2.0), among(0, 1.5), a_run("ours", 10, 2.0)])
+    table = report.rows([among(5_000, 2.0), among(0, 1.5), among(0, 0.5, jobs=20), a_run("ours", 10, 2.0)])
 
     found = plots.among_finished(table)
 
     assert found == {
-        "all pods created": [(0, Spread(1.5, 1.5, 1.5)), (5_000, Spread(2, 2, 2))],
-        "CPU of the operator": [(0, ONCE), (5_000, ONCE)],
+        "800 pods, all created": [(0, Spread(1.5, 1.5, 1.5)), (5_000, Spread(2, 2, 2))],
+        "800 pods, CPU of the operator": [(0, ONCE), (5_000, ONCE)],
+        "80 pods, all created": [(0, Spread(0.5, 0.5, 0.5))],
+        "80 pods, CPU of the operator": [(0, ONCE)],
     }
 
 

@@ -83,10 +83,15 @@ def test_short_numbers(number: float, written: str) -> None:
     assert report.short(number) == written
 
 
-def test_results_of_one_machine() -> None:
-    own = {"cores": 2, "python": "3.11.7"}
-    first, later = ({"machine": {**own, "load_before": load, "commit": str(load)}} for load in (0.1, 2.0))
-    other = {"machine": {**own, "cores": 64, "load_before": 0.1, "commit": "0.1"}}
+ONE = {"machine": {"cores": 2, "commit": "a1", "load_before": 0.1}}
+ALIKE = {
+    "at another load": ({"cores": 2, "commit": "a1", "load_before": 2.0}, []),
+    "of another commit": ({"cores": 2, "commit": "b2", "load_before": 0.1}, ["commit"]),
+    "on another machine": ({"cores": 64, "commit": "a1", "load_before": 0.1}, ["cores"]),
+    "before that was told": ({"cores": 2, "load_before": 0.1}, ["commit"]),
+}
 
-    assert report.of_one_machine([first, later])
-    assert not report.of_one_machine([first, other])
+
+@pytest.mark.parametrize(("machine", "expected"), ALIKE.values(), ids=ALIKE.keys())
+def test_what_was_not_measured_alike(machine: dict[str, object], expected: list[str]) -> None:
+    assert report.differences([ONE, {"machine": machine}]) == expected

@@ -50,6 +50,12 @@ def test_sizes_are_those_of_the_budgets(letter: str, shapes: list[tuple[int, int
     assert [(case.shape.jobs, case.shape.workers) for case in found] == shapes
 
 
+def test_how_many_finished_jobs_lie_around() -> None:
+    assert [case.variant for case in scenarios.cases("I", Sizes())] == [
+        "among 0 finished", "among 1,000 finished", "among 5,000 finished",
+    ]  # fmt: skip
+
+
 def test_no_two_cases_are_called_the_same() -> None:
     every = [case.name for case in scenarios.cases("".join(FULL), Sizes())]
 

@@ -214,7 +214,7 @@ class Runtime:
         if not self._leading:
             return
         soon = how_soon(before, after, *self._children.number_of_pods(key.namespace, key.uid))
-        if soon is AT_ONCE:
+        if soon == AT_ONCE:
             self._queue.add(key, urgent=True)
         else:
             self._queue.add_soon(key, soon.within, despite_backoff=soon.despite_backoff)

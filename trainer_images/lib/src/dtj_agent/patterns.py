@@ -47,6 +47,7 @@ class Reader:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._bars = Bars(clock)
         self._keras = Keras()
+        self._torchtitan_steps: int | None = None
 
     def read(self, line: str) -> Reading | None:
         """What a line says, or one state of a line that is drawn anew by carriage returns; with its colour codes."""
@@ -61,9 +62,11 @@ class Reader:
             return self._read_transformers(text)
         if text.startswith("Epoch "):
             self._keras.see_epoch(text)
+        if _TORCHTITAN_PLAN in text:
+            self._see_torchtitan_plan(text)
         for mark, read in _STATELESS:
             if mark in text and (found := read(text)) is not None:
-                return found
+                return self._planned(found)
         return None
 
     def _read_bar(self, text: str, below_another: bool) -> Reading | None:
@@ -82,6 +85,15 @@ class Reader:
             return Reading("lightning", step, total, epoch + 1, last + 1, metrics=numbers(_COLON.findall(text)))
         place = self._keras.read(text)
         return None if place is None else Reading("keras", *place, metrics=numbers(_COLON.findall(text)))
+
+    def _see_torchtitan_plan(self, text: str) -> None:
+        """Said once, before the first step: the lines of the steps do not tell how many there will be."""
+        found = _TORCHTITAN_STEPS.search(text.partition(_TORCHTITAN_PLAN)[2])
+        self._torchtitan_steps = int(found[1]) if found else None
+
+    def _planned(self, found: Reading) -> Reading:
+        of_torchtitan = found.source == "torchtitan" and found.step is not None
+        return found._replace(total_steps=self._torchtitan_steps) if of_torchtitan else found
 
     def _read_transformers(self, text: str) -> Reading | None:
         found = dict(_QUOTED.findall(text))
@@ -129,7 +141,8 @@ _MEGATRON_OTHER = (
     _MEGATRON_BATCH,
 )
 _TORCHTITAN = re.compile(r"(validate )?step: *(\d+) +loss: ")
-_TORCHTITAN_PLAN = re.compile(r"Trainer is initialized with .*\btotal steps (\d+)\b")
+_TORCHTITAN_PLAN = "Trainer is initialized with "
+_TORCHTITAN_STEPS = re.compile(r"\btotal steps (\d+)\b")
 _TRAIN_EPOCH = re.compile(r"\bTrain Epoch: (\d+) \[(\d+)/(\d+) \( *[\d.]+%\)\]")
 _EPOCH = re.compile(r"\b[Ee]poch {0,4}([=:]?) {0,4}(\[?)(\d+)(?:\.\d+)?(?:/(\d+))?(?![\w/])")
 _STEP = re.compile(r"\b(?:global_)?(?:[Ss]tep|[Ii]ter(?:ation)?) {0,4}([=:]?) {0,4}(\[?)(\d+)(?:/(\d+))?(?![\w/])")
@@ -164,12 +177,6 @@ def _read_torchtitan(text: str) -> Reading | None:
     if found[1]:
         return Reading("torchtitan", metrics={f"validation_{name}": value for name, value in told.items()})
     return Reading("torchtitan", int(found[2]), metrics=told)
-
-
-def _read_torchtitan_plan(text: str) -> Reading | None:
-    """Said once, before the first step; the lines of the steps do not tell how many there will be."""
-    found = _TORCHTITAN_PLAN.search(text)
-    return None if found is None else Reading("torchtitan", total_steps=int(found[1]))
 
 
 def _read_train_epoch(text: str) -> Reading | None:
@@ -209,7 +216,6 @@ _STATELESS = (
     ("iteration ", _read_megatron),
     ("Train Epoch: ", _read_train_epoch),
     ("step:", _read_torchtitan),
-    ("total steps ", _read_torchtitan_plan),
     ("poch", _read_pairs),
     ("tep", _read_pairs),
     ("ter", _read_pairs),
