@@ -62,9 +62,9 @@ async def desk() -> AsyncIterator[Desk]:
     def ignore(before: object, after: object) -> None:
         """Nobody waits for news here."""
 
-    async with ScriptedServer() as server, Client(connection_to(server)) as client, Agents() as agents:
+    async with ScriptedServer() as server, Client(connection_to(server)) as client:
         children, store, queue = Children(client, ignore, ignore), JobStore(), WorkQueue()
-        trainings = TrainingWatch(agents, lambda _: None)
+        trainings = TrainingWatch(Agents(), lambda _: None)
         reconciler = Reconciler(client, store, children, Nodes(client, lambda _: None), trainings, EventTeller(client))
         yield Desk(server, children, store, queue, reconciler, DebugPages(store, queue, reconciler, lambda: True))
         await trainings.close()

@@ -65,12 +65,11 @@ async def desk() -> AsyncIterator[Desk]:
     async with ScriptedServer() as server, Client(Connection(server.url, None, no_credentials)) as client:
         children, store = Children(client, ignore, ignore), JobStore()
         nodes = Nodes(client, lambda _: None)
-        async with Agents() as agents:
-            trainings = TrainingWatch(agents, lambda _: None)
-            events = EventTeller(client)
-            reconciler = Reconciler(client, store, children, nodes, trainings, events, OPERATOR_NAMESPACE)
-            yield Desk(server, children, store, reconciler, events)
-            await trainings.close()
+        trainings = TrainingWatch(Agents(), lambda _: None)
+        events = EventTeller(client)
+        reconciler = Reconciler(client, store, children, nodes, trainings, events, OPERATOR_NAMESPACE)
+        yield Desk(server, children, store, reconciler, events)
+        await trainings.close()
 
 
 def patched(job: JobBuilder, version: int = 2) -> Answer:

@@ -38,8 +38,10 @@ class Bench:
 async def bench() -> AsyncIterator[Bench]:
     told: list[tuple[float, Key]] = []
     loop = asyncio.get_running_loop()
-    async with ScriptedServer() as server, Agents(port=int(server.url.rsplit(":", 1)[1])) as agents:
-        watch = TrainingWatch(agents, lambda key: told.append((loop.time(), key)))
+    async with ScriptedServer() as server:
+        watch = TrainingWatch(
+            Agents(port=int(server.url.rsplit(":", 1)[1])), lambda key: told.append((loop.time(), key))
+        )
         teller = asyncio.create_task(watch.tell_for_ever())
         yield Bench(server, watch, told)
         await watch.close()

@@ -1,12 +1,14 @@
 """Asking an agent: bounded in time and size, and what is no agent's answer is no report."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from typing import cast
 
 import pytest
 
-from dtj.kube.agents import TIMEOUT, AgentError, Agents
-from dtj.lifecycle.agent_report import MAX_ANSWER
+from dtj.kube.agents import IN_FLIGHT, TIMEOUT, AgentError, Agents
+from dtj.lifecycle.agent_report import MAX_ANSWER, AgentReport
 from tests.unit.kube.scripted_server import Answer, ScriptedServer, cut, json, silence, stream, text
 
 TOKEN = "secret"  # noqa: S105 - a test's
@@ -14,9 +16,8 @@ ANSWER = {"jobUid": "u", "attempt": 2, "step": 7, "totalSteps": 9, "reportAge": 
 
 
 @pytest.fixture
-async def agents(server: ScriptedServer) -> AsyncIterator[Agents]:
-    async with Agents(port=int(server.url.rsplit(":", 1)[1])) as asking:
-        yield asking
+async def agents(server: ScriptedServer) -> Agents:
+    return Agents(port=int(server.url.rsplit(":", 1)[1]))
 
 
 async def test_a_report_is_read_with_the_token_of_the_attempt(server: ScriptedServer, agents: Agents) -> None:
@@ -44,6 +45,7 @@ NO_REPORT: dict[str, tuple[Answer, str]] = {
     "refused": (json({}, status=401), r"not as an agent of this job \(status 401\)"),
     "sent elsewhere": (json({}, status=302, headers={"Location": "http://192.0.2.1/"}), r"\(status 302\)"),
     "more than fits": (text(b" " * (MAX_ANSWER + 1)), "not as an agent of this job"),
+    "nothing": (text(b""), "something else than a report"),
     "an answer without an end": (stream([b" " * 65_536] * 300, then=silence()), "not as an agent of this job"),
     "hung up": (cut(), "does not answer"),
 }
@@ -70,3 +72,91 @@ async def test_nobody_is_waited_for_longer_than_a_moment(server: ScriptedServer,
 async def test_what_is_no_address_is_not_asked(agents: Agents, address: str) -> None:
     with pytest.raises(AgentError, match="does not answer"):
         await agents.ask(address, TOKEN)
+
+
+Speaker = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+
+
+@asynccontextmanager
+async def served(speaker: Speaker, address: str = "127.0.0.1") -> AsyncIterator[Agents]:
+    """For the block, whoever connects is served like that."""
+    serving: set[asyncio.Task[None]] = set()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        serving.add(cast("asyncio.Task[None]", asyncio.current_task()))
+        with suppress(ConnectionError):
+            await reader.read(4096)
+            await speaker(reader, writer)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, address, 0, backlog=1024) as server:
+        try:
+            yield Agents(port=server.sockets[0].getsockname()[1])
+        finally:
+            await asyncio.gather(*serving)
+
+
+OK = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n"
+REPORT = b'{"jobUid":"u","attempt":2}'
+NO_HTTP = {
+    "a banner": ([b"SSH-2.0-OpenSSH_9.2\r\n"], False, "does not answer: the connection ended"),
+    "a banner, and waits": ([b"SSH-2.0-OpenSSH_9.2\r\n"], True, "does not answer: TimeoutError"),
+    "a banner and an empty line": ([b"* OK IMAP ready\r\n\r\n"], False, "does not answer: what it says is no HTTP"),
+    "a status that is none": ([b"HTTP/1.1 abc\r\n\r\n"], False, "does not answer: what it says is no HTTP"),
+    "a flood": ([b"\x00" * 4096] * 300, True, "does not answer: what it says is no HTTP"),
+    "headers without end": ([b"HTTP/1.1 200 OK\r\n", *[b"X: y\r\n" * 500] * 30], True, "what it says is no HTTP"),
+    "hung up in the headers": ([OK[:30]], False, "does not answer: the connection ended"),
+    "hung up in the report": ([OK, REPORT[:20]], False, "something else than a report"),
+    "waits after half a report": ([OK, REPORT[:20]], True, "does not answer: TimeoutError"),
+    "another version of HTTP": ([b"HTTP/2 200\r\n\r\n" + REPORT], False, "does not answer: what it says is no HTTP"),
+}
+
+
+async def asked(address: str, *parts: bytes, then_waits: bool = False) -> AgentReport:
+    """What is made of an answer that comes like that."""
+
+    async def speak(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in parts:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(0)
+        if then_waits:
+            await reader.read()
+
+    async with served(speak, address) as agents:
+        return await agents.ask(address, TOKEN)
+
+
+@pytest.mark.parametrize(("parts", "then_waits", "said"), NO_HTTP.values(), ids=NO_HTTP.keys())
+async def test_whoever_has_the_address_now(parts: list[bytes], then_waits: bool, said: str) -> None:
+    with pytest.raises(AgentError, match=said):
+        await asked("127.0.0.1", *parts, then_waits=then_waits)
+
+
+@pytest.mark.parametrize("size", [1, 2, 7, 1000])
+async def test_an_answer_in_pieces(size: int) -> None:
+    whole = OK + REPORT
+    report = await asked("127.0.0.1", *(whole[start : start + size] for start in range(0, len(whole), size)))
+    assert (report.job_uid, report.attempt) == ("u", 2)
+
+
+async def test_an_address_of_ipv6() -> None:
+    assert (await asked("::1", OK + REPORT)).job_uid == "u"
+
+
+async def test_so_many_are_asked_at_a_time() -> None:
+    under_way = most = 0
+
+    async def slow(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.05)
+        under_way -= 1
+        writer.write(OK + REPORT)
+
+    async with served(slow) as agents:
+        found = await asyncio.gather(*(agents.ask("127.0.0.1", TOKEN) for _ in range(3 * IN_FLIGHT)))
+    assert (most, len(found)) == (IN_FLIGHT, 3 * IN_FLIGHT)

@@ -68,8 +68,7 @@ class Runtime:
         self._queue = WorkQueue(meter=self._instruments.queue)
         self._children = Children(self._client, self._on_pod, self._on_service, options.namespaces)
         self._nodes = Nodes(self._client, self._on_nodes)
-        self._agents = Agents()
-        self._trainings = TrainingWatch(self._agents, self._queue.add)
+        self._trainings = TrainingWatch(Agents(), self._queue.add)
         self._events = EventTeller(self._client)
         self._reconciler = Reconciler(
             self._client, self._store, self._children, self._nodes, self._trainings, self._events, connection.namespace
@@ -97,7 +96,6 @@ class Runtime:
     async def _start(self) -> None:
         await self._stack.enter_async_context(self._client)
         await self._stack.enter_async_context(self._lease_client)
-        await self._stack.enter_async_context(self._agents)
         self._stack.push_async_callback(self._trainings.close)
         port = self._options.health_port
         metrics = MetricsPage(self._store, self._reconciler.tally, self._instruments, self._measure, self._leads)
