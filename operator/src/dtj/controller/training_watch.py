@@ -23,8 +23,8 @@ JITTER: Final = 0.1
 FAILURES_THAT_ARE_TOLD: Final = 5
 """In a row: an agent that is busy or starts late is no news."""
 NEWS_PER_SECOND: Final = 5.0
-"""Jobs whose news is looked at in a second, over all. Each may cost a write of a status, and the event that comes back
-from it: with 1,000 running jobs about two thirds of what reading their progress costs (`tests.bench.polling`)."""
+"""Jobs whose news is looked at in a second, over all. Each may cost a write of a status, the event that comes back from
+it, and the API server more than this process."""
 
 
 @dataclass(frozen=True)
