@@ -142,6 +142,25 @@ async def test_an_answer_in_pieces(size: int) -> None:
     assert (report.job_uid, report.attempt) == ("u", 2)
 
 
+LENGTHS = {
+    "as an agent says it": b"Content-Length: %d",
+    "in small letters, as proxies do": b"content-length:%d",
+    "in between": b"X-A: b\r\nCONTENT-LENGTH:  %d \r\nX-C: d",
+}
+
+
+@pytest.mark.parametrize("header", LENGTHS.values(), ids=LENGTHS.keys())
+async def test_an_answer_of_known_length_needs_no_end(header: bytes) -> None:
+    head = b"HTTP/1.1 200 OK\r\n" + header % len(REPORT) + b"\r\n\r\n"
+    assert (await asked("127.0.0.1", head, REPORT, then_waits=True)).attempt == 2
+
+
+async def test_a_length_beyond_all_bounds() -> None:
+    head = b"HTTP/1.1 200 OK\r\nContent-Length: 999999999999999999\r\n\r\n"
+    with pytest.raises(AgentError, match="not as an agent of this job"):
+        await asked("127.0.0.1", head, *[b" " * 4096] * 17, then_waits=True)
+
+
 async def test_an_address_of_ipv6() -> None:
     assert (await asked("::1", OK + REPORT)).job_uid == "u"
 
